@@ -1,0 +1,46 @@
+"""Keep tool-calling agents from going in circles; see `guarded_tool` and `Run`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from repeatguard_sdk._call import CallDecision, Finding, TriedCall
+from repeatguard_sdk._ladder import Ladder
+from repeatguard_sdk._observation import Observation, ObservationFacts
+from repeatguard_sdk._options import Option
+from repeatguard_sdk._outcome import LoopStart, Outcome
+from repeatguard_sdk._policy import Policy
+from repeatguard_sdk._registry import Registry, Tool, default_registry
+from repeatguard_sdk._run import Run
+from repeatguard_sdk._spec import ToolSpec
+from repeatguard_sdk._tool import guarded_tool, spec_of
+
+__all__ = [
+    "CallDecision",
+    "Finding",
+    "Ladder",
+    "LoopStart",
+    "Observation",
+    "ObservationFacts",
+    "Option",
+    "Outcome",
+    "Policy",
+    "Registry",
+    "Run",
+    "Tool",
+    "ToolSpec",
+    "TriedCall",
+    "default_registry",
+    "guarded_tool",
+    "spec_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        # Read when asked for: importing the metadata costs more than the rest of the package.
+        from importlib.metadata import version
+
+        return version("repeatguard-sdk")
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -1,0 +1,116 @@
+"""One guarded call on its way through the guard: a mutable record that lives as long as the call."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from repeatguard_sdk._call import CallDecision, Finding
+from repeatguard_sdk._flight import Flight, Landing
+from repeatguard_sdk._ledger import Entry, ToolState
+from repeatguard_sdk._registry import Tool
+from repeatguard_sdk._types import MISSING, Decision, Mode
+
+
+class Admission:
+    """What was decided for one call, and later what came of it.
+
+    Attributes:
+        decision, would: what is done, and what ``enforce`` would do.
+        entry: what the ledger knows of its key; `None` for a call without identity.
+        counts: whether it counts at all; a redelivered call id and a retry do not.
+        count: how many equal calls this makes.
+        epoch: the epoch it was admitted in.
+        flight: set while it runs and others may join it.
+        waiter: set when it waits for another call's flight.
+        value: the stored result to answer with, `MISSING` if there is none.
+        error: the stored error to raise instead.
+        reason: why the call never reached its tool.
+        fact: the name of the known fact that answers a question.
+        budget: set when the tool's budget is spent.
+        finding: what was found.
+    """
+
+    __slots__ = (
+        "args",
+        "budget",
+        "call_id",
+        "count",
+        "counts",
+        "decision",
+        "differed",
+        "entry",
+        "epoch",
+        "error",
+        "executed",
+        "fact",
+        "finding",
+        "flight",
+        "fold",
+        "key",
+        "kwargs",
+        "mode",
+        "number",
+        "observation",
+        "reason",
+        "state",
+        "tool",
+        "turn",
+        "value",
+        "waiter",
+        "would",
+    )
+
+    def __init__(
+        self, tool: Tool, state: ToolState, number: int, turn: int, epoch: int, mode: Mode
+    ) -> None:
+        self.tool = tool
+        self.state = state
+        self.number = number
+        self.turn = turn
+        self.epoch = epoch
+        self.mode = mode
+        self.decision: Decision = "execute"
+        self.would: Decision = "execute"
+        self.counts = True
+        self.count = 1
+        self.executed = False
+        self.entry: Entry | None = None
+        self.key: Hashable = None
+        self.fold: Hashable = None
+        self.flight: Flight | None = None
+        self.waiter: Future[Landing] | None = None
+        self.value: Any = MISSING
+        self.error: BaseException | None = None
+        self.reason = ""
+        self.fact = ""
+        self.budget: int | None = None
+        self.finding: Finding | None = None
+        self.observation: Any = None
+        self.differed: bool | None = None
+        self.call_id: str | None = None
+        self.args: tuple[Any, ...] = ()
+        self.kwargs: Mapping[str, Any] = {}
+
+    def arguments(self) -> Mapping[str, Any]:
+        """Return the bound arguments, for a preview."""
+        try:
+            return self.tool.keys.arguments(*self.args, **self.kwargs)
+        except Exception:
+            # Arguments that do not fit the signature have no names to show.
+            return dict(self.kwargs)
+
+    def freeze(self) -> CallDecision:
+        """Return what became of the call, as a value."""
+        return CallDecision(
+            call=self.number,
+            turn=self.turn,
+            tool=self.tool.spec.name,
+            decision=self.decision,
+            would=self.would,
+            executed=self.executed,
+            count=self.count if self.counts else 0,
+            finding=self.finding,
+            observation=self.observation,
+        )

@@ -1,0 +1,238 @@
+"""The way of a call: admit it, run, replay, join or refuse it, settle it, say what was found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._copies import clone_error
+from repeatguard_sdk._engine import Engine
+from repeatguard_sdk._flight import Landing
+from repeatguard_sdk._observation import Observation, append_to_result
+from repeatguard_sdk._outcome import Outcome
+from repeatguard_sdk._registry import Tool
+from repeatguard_sdk._reporting import Reporter
+from repeatguard_sdk._scope import Inside, StuckSignal, active, call_ids
+from repeatguard_sdk._speaking import entry_facts, observe, options_view, result_of, stuck_outcome
+from repeatguard_sdk._toolset import Toolset
+from repeatguard_sdk._types import MISSING, Deliver, OnStuck
+
+_ENDED_TEXT = "This task has ended: nothing more is run. "
+
+
+class CallPath:
+    """The half of a run that a guarded call goes through.
+
+    Args:
+        engine: decides and remembers.
+        reporter: tells the sink.
+        toolset: the tools the options are made of.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        reporter: Reporter,
+        toolset: Toolset,
+        on_stuck: OnStuck,
+        deliver: Deliver,
+    ) -> None:
+        self._engine = engine
+        self._reporter = reporter
+        self._toolset = toolset
+        self._on_stuck = on_stuck
+        self._deliver = deliver
+        self._inside = Inside(self)
+        self._queue: deque[Observation] = deque()
+        self._offered: tuple[str, ...] = ()
+        self._last: Admission | None = None
+
+    def call(
+        self,
+        tool: Tool,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Guard one call of a tool; the arguments reach it as given."""
+        admitted: Admission | None = None
+        while True:
+            admitted = self._admit(tool, args, kwargs, admitted)
+            if admitted is None:
+                return function(*args, **kwargs)
+            if admitted.executed:
+                break
+            if admitted.waiter is None:
+                return self._answer(admitted)
+            landing = admitted.waiter.result()
+            if landing.how != "abandoned":
+                return self._share(admitted, landing)
+        token = active.set(self._inside)
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            active.reset(token)
+            self._failed(admitted, error)
+            raise
+        except BaseException:
+            active.reset(token)
+            self._engine.abandon(admitted)
+            raise
+        active.reset(token)
+        return self._returned(admitted, result)
+
+    async def acall(
+        self,
+        tool: Tool,
+        function: Callable[..., Awaitable[Any]],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Guard one call of a coroutine tool; as `call`."""
+        admitted: Admission | None = None
+        while True:
+            admitted = self._admit(tool, args, kwargs, admitted)
+            if admitted is None:
+                return await function(*args, **kwargs)
+            if admitted.executed:
+                break
+            if admitted.waiter is None:
+                return self._answer(admitted)
+            # The waiter's future is its own: cancelling the wait leaves the owner alone.
+            landing = await asyncio.wrap_future(admitted.waiter)
+            if landing.how != "abandoned":
+                return self._share(admitted, landing)
+        token = active.set(self._inside)
+        try:
+            result = await function(*args, **kwargs)
+        except Exception as error:
+            active.reset(token)
+            self._failed(admitted, error)
+            raise
+        except BaseException:
+            active.reset(token)
+            self._engine.abandon(admitted)
+            raise
+        active.reset(token)
+        return self._returned(admitted, result)
+
+    def _admit(
+        self,
+        tool: Tool,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        again: Admission | None,
+    ) -> Admission | None:
+        """Admit a call; `None` lets it through unguarded: the mode is off, or the guard failed."""
+        try:
+            if self._engine.mode_of(tool.spec) == "off":
+                return None
+            call = self._engine.admit(tool, args, kwargs, call_ids.get(), again)
+        except Exception as fault:
+            self._reporter.fault(tool, fault)
+            return None
+        self._last = call
+        return call
+
+    def _returned(self, call: Admission, result: Any) -> Any:
+        """Settle a result and hand it on."""
+        try:
+            self._engine.settle(call, result)
+            self._report(call)
+        except Exception as fault:
+            self._engine.abandon(call)
+            self._reporter.fault(call.tool, fault)
+            return result
+        if call.decision == "exit":
+            self._leave()
+        return self._with_note(call, result)
+
+    def _failed(self, call: Admission, error: Exception) -> None:
+        """Settle an error, which the caller raises on."""
+        try:
+            self._engine.settle_error(call, error)
+            self._report(call)
+        except Exception as fault:
+            self._engine.abandon(call)
+            self._reporter.fault(call.tool, fault)
+            return
+        if call.decision == "exit":
+            self._leave()
+
+    def _share(self, call: Admission, landing: Landing) -> Any:
+        """Answer a call with the outcome of the one it joined."""
+        if landing.how == "error":
+            raise clone_error(landing.value) or landing.value
+        return landing.deliver()
+
+    def _answer(self, call: Admission) -> Any:
+        """Answer a call that does not run: from the ledger, or with a sentence."""
+        try:
+            self._report(call)
+        except Exception as fault:
+            self._reporter.fault(call.tool, fault)
+        if call.decision == "exit":
+            self._leave()
+        if call.error is not None:
+            raise clone_error(call.error) or call.error
+        if call.value is not MISSING:
+            return self._with_note(call, call.value)
+        if call.observation is not None:
+            return call.observation.text
+        outcome = self._ended_outcome()
+        return _ENDED_TEXT + (outcome.summary if outcome is not None else "")
+
+    def _with_note(self, call: Admission, result: Any) -> Any:
+        """Append the observation to a text result, if that is how they are delivered."""
+        if call.observation is None or self._deliver != "result" or not isinstance(result, str):
+            return result
+        try:
+            self._queue.remove(call.observation)
+        except ValueError:
+            # Drained by another thread already: saying it twice would only teach repetition.
+            return result
+        return append_to_result(result, call.observation)
+
+    def _report(self, call: Admission) -> None:
+        """Write the observation about a call and tell the sink."""
+        if call.finding is None and call.would == call.decision:
+            return
+        engine = self._engine
+        speaks = call.finding is not None and call.mode in ("enforce", "advise")
+        # An exit speaks through its outcome, unless the model gets to read on.
+        if call.decision == "exit" and self._on_stuck != "flag":
+            speaks = False
+        if call.finding is None and call.would == "join":
+            return
+        with engine.lock:
+            entry = call.entry
+            kept = result_of(entry)
+            brief = call.tool.spec.effect == "live" and call.count > (engine.policy.live.note or 0)
+            facts = entry_facts(call, engine.ledger.known, brief=brief)
+            view = options_view(engine.ledger, call, self._toolset.specs()) if speaks else None
+        style = ""
+        if view is not None:
+            call.observation = observe(call, view, engine.policy, facts=facts)
+            self._queue.append(call.observation)
+            self._offered = tuple(option.text for option in call.observation.options)
+            chosen = engine.policy.style
+            style = chosen if isinstance(chosen, str) else "custom"
+        self._reporter.intervention(call, result=kept, style=style)
+
+    def _leave(self) -> None:
+        """Leave the run's block, unless that has to wait or is not wanted."""
+        if self._on_stuck != "flag" and self._engine.may_leave():
+            raise StuckSignal.of(self)
+
+    def _ended_outcome(self) -> Outcome | None:
+        """Return the outcome of a run that a call ended."""
+        engine = self._engine
+        call = engine.ended
+        if call is None:
+            return None
+        with engine.lock:
+            reason = "stuck" if engine.stuck else "finished"
+            return stuck_outcome(engine.ledger, call, reason=reason, offered=self._offered)

@@ -1,0 +1,145 @@
+"""Results kept for a replay: copied on the way in and out, measured in bytes."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import decimal
+import enum
+import sys
+import uuid
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+T = TypeVar("T")
+
+_PLAIN = frozenset(
+    {
+        type(None),
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        decimal.Decimal,
+        datetime.date,
+        datetime.datetime,
+        datetime.time,
+        datetime.timedelta,
+        uuid.UUID,
+        range,
+        type(Ellipsis),
+    }
+)
+_MAX_DEPTH = 100
+
+
+class _TooBig(Exception):
+    """The value passed its byte budget while it was measured."""
+
+
+@attrs.frozen
+class Stored(Generic[T]):
+    """A result kept for a replay.
+
+    Attributes:
+        value: the guard's own copy.
+        size: estimated bytes.
+        plain: whether the value is immutable all the way down and may be shared.
+    """
+
+    value: T
+    size: int
+    plain: bool
+
+    def deliver(self) -> T:
+        """Return the value for a receiver who may change it."""
+        return self.value if self.plain else _copy(self.value, 0)
+
+
+def store(value: T, limit: int) -> Stored[T] | None:
+    """Keep a copy of `value`, or `None` when it is larger than `limit` bytes or cannot be copied."""
+    kind = value.__class__
+    if kind is str:
+        # The common result: text. Four bytes a character at most, so short text needs no look.
+        size = len(value)  # type: ignore[arg-type]
+        if size > limit // 4:
+            size = sys.getsizeof(value)
+        return Stored(value, size, True) if size <= limit else None
+    try:
+        size = _measure(value, limit, 0)
+        if _is_plain(value, 0):
+            return Stored(value, size, True)
+        return Stored(_copy(value, 0), size, False)
+    except Exception:
+        # Whatever a foreign copy protocol does, it is the answer "cannot be copied".
+        return None
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    kind = value.__class__
+    if kind in _PLAIN or isinstance(value, enum.Enum):
+        return True
+    if kind is tuple or kind is frozenset:
+        return depth < _MAX_DEPTH and all(_is_plain(item, depth + 1) for item in value)
+    return False
+
+
+def _copy(value: Any, depth: int) -> Any:
+    """Copy JSON-like values by hand (several times faster than deepcopy), the rest by deepcopy."""
+    kind = value.__class__
+    if kind in _PLAIN:
+        return value
+    if depth > _MAX_DEPTH:
+        # Deep or self-referential: deepcopy has the memo that this way lacks.
+        return copy.deepcopy(value)
+    if kind is dict:
+        return {
+            (key if key.__class__ in _PLAIN else copy.deepcopy(key)): _copy(item, depth + 1)
+            for key, item in value.items()
+        }
+    if kind is list:
+        return [_copy(item, depth + 1) for item in value]
+    if kind is tuple:
+        return tuple([_copy(item, depth + 1) for item in value])
+    return copy.deepcopy(value)
+
+
+def _measure(value: Any, limit: int, depth: int) -> int:
+    """Estimate the bytes of a value, giving up with `_TooBig` past `limit`."""
+    size = sys.getsizeof(value, 64)
+    if depth > _MAX_DEPTH:
+        return size
+    if isinstance(value, dict):
+        for key, item in value.items():
+            size += _measure(key, limit, depth + 1) + _measure(item, limit, depth + 1)
+            if size > limit:
+                raise _TooBig
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            size += _measure(item, limit, depth + 1)
+            if size > limit:
+                raise _TooBig
+    elif value.__class__ not in _PLAIN and hasattr(value, "__dict__"):
+        size += _measure(vars(value), limit, depth + 1)
+    if size > limit:
+        raise _TooBig
+    return size
+
+
+def clone_error(error: BaseException) -> BaseException | None:
+    """Rebuild an error without its traceback, or `None` when its class does not allow it.
+
+    The original must not be raised again: its traceback grows with every raise and
+    keeps alive every frame it passed.
+    """
+    kind = type(error)
+    try:
+        twin = kind.__new__(kind, *error.args)
+        twin.__dict__.update(error.__dict__)
+        same = str(twin) == str(error) and twin.args == error.args
+    except Exception:
+        return None
+    return twin if same else None

@@ -1,0 +1,452 @@
+"""The guard's decisions over one ledger: admit a call, settle its result, remember how it ends."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._call import Finding
+from repeatguard_sdk._canonical import comparable, comparable_error
+from repeatguard_sdk._copies import Stored, clone_error, store
+from repeatguard_sdk._flight import Flight, Landing, land
+from repeatguard_sdk._identity import Identity, identify
+from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._policy import Policy
+from repeatguard_sdk._registry import Tool
+from repeatguard_sdk._settling import Settled, add_pair, record
+from repeatguard_sdk._spec import ToolSpec
+from repeatguard_sdk._types import CHANGING_EFFECTS, Mode
+from repeatguard_sdk.detectors import repeat
+from repeatguard_sdk.detectors.same_outcome import found_nothing, is_blank
+from repeatguard_sdk.exceptions import NoIdentityError, RepeatedFailure
+
+_MAX_CALL_IDS = 10_000
+_DIGITS = re.compile(r"\d+")
+
+
+class Engine:
+    """Admits and settles the calls of one run.
+
+    Args:
+        policy: how hard it acts.
+        forced_mode: overrides the mode of policy and tools.
+        on_uncountable: told, once a tool, that a call of it cannot be compared.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        forced_mode: Mode | None,
+        on_uncountable: Callable[[Tool, str], None],
+    ) -> None:
+        self.policy = policy
+        self.ledger = Ledger(max_stored_bytes=policy.max_stored_bytes)
+        # Protects the ledger and `ended`; held for the few lines of an admission or a
+        # settlement, never while a tool, a sink or a user's callable runs.
+        self.lock = threading.Lock()
+        self.ended: Admission | None = None
+        self.finished = False
+        self._forced_mode = forced_mode
+        self._on_uncountable = on_uncountable
+        self._uncountable: set[str] = set()
+
+    def mode_of(self, spec: ToolSpec) -> Mode:
+        """Return the mode that holds for a tool."""
+        return self._forced_mode or spec.mode or self.policy.mode
+
+    # -- admission ---------------------------------------------------------------------------
+
+    def admit(
+        self,
+        tool: Tool,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        call_id: str | None = None,
+        again: Admission | None = None,
+    ) -> Admission:
+        """Decide what happens to a call.
+
+        Args:
+            again: the admission of the same call, when the call it waited for was abandoned.
+        """
+        identity = self._identify(tool, args, kwargs)
+        spec = tool.spec
+        ledger = self.ledger
+        with self.lock:
+            if again is None:
+                ledger.calls = number = ledger.calls + 1
+                state = ledger.tool(spec.name)
+                state.calls += 1
+                call = Admission(
+                    tool, state, number, ledger.turn, ledger.epoch, self.mode_of(spec)
+                )
+                call.args, call.kwargs, call.call_id = args, kwargs, call_id
+            else:
+                call = again
+                call.epoch, call.waiter = ledger.epoch, None
+            if identity is not None:
+                call.key = identity.key
+                call.entry = call.state.entries.get(identity.key)
+            if self.ended is not None:
+                self._answer_ended(call)
+            elif identity is None:
+                self._execute(call, None)
+            elif not self._join(call):
+                self._climb(call, identity)
+        return call
+
+    def _identify(
+        self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Identity | None:
+        try:
+            return identify(tool, args, kwargs, convict=self.policy.folds == "convict")
+        except NoIdentityError as reason:
+            name = tool.spec.name
+            if name not in self._uncountable:
+                self._uncountable.add(name)
+                self._on_uncountable(tool, str(reason))
+            return None
+
+    def _join(self, call: Admission) -> bool:
+        """Share the outcome of an equal call that is running, of this turn, or of this call id."""
+        entry, spec, ledger = call.entry, call.tool.spec, self.ledger
+        if entry is None:
+            return False
+        if call.call_id is not None and self._redelivered(call, entry):
+            return True
+        if not spec.withheld:
+            return False
+        flight = entry.flight
+        running = flight is not None and flight.epoch == ledger.epoch
+        if not running and not (
+            ledger.turns_marked
+            and entry.turn == ledger.turn
+            and entry.epoch == ledger.epoch
+            and entry.seen
+        ):
+            return False
+        if call.mode != "enforce":
+            call.counts = False
+            self._execute(call, entry)
+            call.would = "join"
+            return True
+        if running and flight is not None:
+            call.waiter = flight.join()
+        elif not self._answer_from(call, entry):
+            return False
+        self._count_join(call)
+        return True
+
+    @staticmethod
+    def _count_join(call: Admission) -> None:
+        call.decision = call.would = "join"
+        call.counts = False
+        call.state.joined += 1
+
+    def _redelivered(self, call: Admission, entry: Entry) -> bool:
+        """Answer a call id that was answered before; one that failed is a retry and runs again."""
+        known = self.ledger.call_ids.get(call.call_id or "")
+        if known is None or known[0] is not entry:
+            return False
+        call.counts = False
+        if entry.flight is not None and call.tool.spec.withheld:
+            call.waiter = entry.flight.join()
+        elif not known[1] or not self._answer_from(call, entry):
+            self._execute(call, entry)
+            return True
+        self._count_join(call)
+        return True
+
+    def _climb(self, call: Admission, identity: Identity) -> None:
+        """Put a call on its ladder."""
+        entry, spec, ledger, policy = call.entry, call.tool.spec, self.ledger, self.policy
+        call.fold = identity.fold
+        if identity.fact is not None and self._answer_known(call, identity.fact):
+            return
+        if entry is None:
+            self._execute(call, ledger.add(call.state, identity.key))
+            return
+        ladder = policy.ladder(spec.effect, repeatable=spec.repeatable, failed=entry.failed)
+        step = repeat.before(entry, spec, ladder, ledger, whole_run=policy.whole_run)
+        call.count = step.count
+        if step.decision == "execute" or call.mode != "enforce":
+            call.would = step.decision
+            self._execute(call, entry)
+            return
+        if entry.generation < ledger.generation and entry.stored is not None:
+            # The model lost the text to a compaction: deliver it once more without penalty.
+            entry.generation = ledger.generation
+            call.decision = call.would = "replay"
+            call.counts = False
+            call.value = entry.stored.deliver()
+            return
+        self._withhold(call, entry, step)
+
+    def _withhold(self, call: Admission, entry: Entry, step: repeat.Step) -> None:
+        """Answer a call without running it, or run it after all where there is no answer."""
+        spec, ledger, policy = call.tool.spec, self.ledger, self.policy
+        answered = self._answer_from(call, entry)
+        if step.decision == "replay" and not answered:
+            if spec.effect not in ("write", "final"):
+                self._execute(call, entry)
+                return
+            step = repeat.Step("refuse", step.count)
+        entry.count = step.count
+        entry.total += 1
+        entry.turn, entry.last_call = ledger.turn, call.number
+        call.decision = call.would = step.decision
+        call.finding = Finding(kind="repeat", count=step.count, cause=identical_cause(entry))
+        entry.noted = True
+        ledger.previous = entry
+        if spec.effect != "bookkeeping":
+            add_pair(ledger, policy, call, entry, (entry.failed, entry.token))
+        if call.decision == "exit":
+            self._end(call)
+        elif call.decision == "replay":
+            call.state.replayed += 1
+        else:
+            call.state.refused += 1
+        call.state.exhausted = ledger.epoch
+
+    def _answer_known(self, call: Admission, fact: str) -> bool:
+        """Answer a question whose slot the run can fill; the user is not asked again."""
+        ledger = self.ledger
+        if fact not in ledger.known or call.mode != "enforce":
+            return False
+        entry = call.entry
+        if entry is None:
+            entry = call.entry = ledger.add(call.state, call.key)
+        if not entry.seen:
+            entry.seen, entry.first_call, entry.first_turn = True, call.number, ledger.turn
+            entry.epoch, entry.hard = ledger.epoch, ledger.hard_epoch
+        ledger.keep(entry, store(ledger.known[fact], self.policy.max_result_bytes))
+        ladder = self.policy.known_effects
+        count = entry.count + 1
+        ends = ladder.exit is not None and count >= ladder.exit
+        self._withhold(call, entry, repeat.Step("exit" if ends else "replay", count))
+        call.fact = fact
+        if call.finding is not None:
+            call.finding = Finding(kind="asked_again", count=count, cause=f"{fact} is known")
+        return True
+
+    def _answer_from(self, call: Admission, entry: Entry) -> bool:
+        """Take the answer of a call from the ledger, if the ledger has one."""
+        if entry.failed:
+            call.error = entry.error
+            return call.error is not None
+        if entry.stored is None:
+            return False
+        call.value = entry.stored.deliver()
+        return True
+
+    def _answer_ended(self, call: Admission) -> None:
+        call.decision = call.would = "exit"
+        call.counts = False
+        if call.entry is not None:
+            self._answer_from(call, call.entry)
+
+    def _execute(self, call: Admission, entry: Entry | None) -> None:
+        """Let the tool run, unless its budget is spent."""
+        spec, state, ledger = call.tool.spec, call.state, self.ledger
+        call.entry = entry
+        if spec.max_calls is not None and state.executed >= spec.max_calls:
+            call.would = "refuse"
+            if call.mode == "enforce":
+                self._refuse_budget(call, spec.max_calls)
+                return
+        call.decision = "execute"
+        call.executed = True
+        state.executed += 1
+        if spec.effect in CHANGING_EFFECTS:
+            ledger.changing_in_flight += 1
+        if entry is not None and spec.withheld:
+            call.flight = entry.flight = Flight(ledger.epoch)
+
+    def _refuse_budget(self, call: Admission, budget: int) -> None:
+        """Refuse a call beyond its tool's budget; a model that ignores that climbs as a failure does."""
+        state = call.state
+        if not (self.ledger.turns_marked and state.budget_turn == self.ledger.turn):
+            state.over_budget += 1
+            state.budget_turn = self.ledger.turn
+        state.refused += 1
+        state.exhausted = self.ledger.epoch
+        call.count = state.over_budget
+        call.budget = budget
+        call.finding = Finding(kind="repeat", count=state.over_budget, cause="budget spent")
+        ladder = self.policy.failing
+        if ladder.exit is not None and state.over_budget >= ladder.exit:
+            call.decision = call.would = "exit"
+            self._end(call)
+        else:
+            call.decision = call.would = "refuse"
+
+    # -- settlement --------------------------------------------------------------------------
+
+    def settle(self, call: Admission, result: Any) -> None:
+        """Record what an executed call returned, and tell those who wait for it."""
+        spec, policy = call.tool.spec, self.policy
+        kept: Stored[Any] | None = None
+        if spec.withheld or call.call_id is not None:
+            kept = store(result, policy.max_result_bytes)
+        outcome = Settled(
+            token=comparable(result, spec.volatile),
+            failed=False,
+            stored=kept,
+            empty=found_nothing(result, spec),
+            blank=is_blank(result),
+        )
+        self._settle(call, outcome, Landing("ok", result, kept))
+        if call.entry is not None and spec.slot is not None and not outcome.empty:
+            self._fill_slot(call, result)
+
+    def settle_error(self, call: Admission, error: Exception) -> None:
+        """Record what an executed call raised, and tell those who wait for it."""
+        twin = clone_error(error)
+        if twin is None:
+            twin = RepeatedFailure(f"{type(error).__name__}: {_text_of(error)}")
+        transient = isinstance(error, call.tool.spec.transient)
+        # The numbers of a transient error are attempts, delays and ports: noise.
+        token = _unnumbered(twin) if transient else comparable_error(error)
+        outcome = Settled(token=token, failed=True, error=twin, transient=transient)
+        self._settle(call, outcome, Landing("error", twin))
+
+    def _settle(self, call: Admission, outcome: Settled, landing: Landing) -> None:
+        with self.lock:
+            waiters = self._depart(call)
+            self._remember_id(call, ok=not outcome.failed)
+            if call.entry is None:
+                self.ledger.previous = None
+                self.ledger.ring.clear()
+            elif call.counts or not outcome.failed:
+                record(self.ledger, self.policy, call, outcome)
+                if call.decision == "exit" and call.mode == "enforce":
+                    self._end(call)
+                if call.tool.spec.effect == "final" and not outcome.failed:
+                    self.finished = True
+        land(waiters, landing)
+
+    def _depart(self, call: Admission) -> list[Any]:
+        """End a call's flight, whatever came of it."""
+        if call.tool.spec.effect in CHANGING_EFFECTS:
+            self.ledger.changing_in_flight -= 1
+        flight = call.flight
+        if flight is None:
+            return []
+        if call.entry is not None and call.entry.flight is flight:
+            call.entry.flight = None
+        return flight.take_waiters()
+
+    def abandon(self, call: Admission) -> None:
+        """Forget an execution that was cancelled or killed: a waiter takes over, nothing counts."""
+        with self.lock:
+            waiters = self._depart(call)
+        land(waiters, Landing("abandoned"))
+
+    def _remember_id(self, call: Admission, *, ok: bool) -> None:
+        if call.call_id is None or call.entry is None:
+            return
+        ids = self.ledger.call_ids
+        ids[call.call_id] = (call.entry, ok)
+        if len(ids) > _MAX_CALL_IDS:
+            ids.popitem(last=False)
+
+    def _fill_slot(self, call: Admission, answer: Any) -> None:
+        if call.entry is None or not isinstance(call.entry.key, tuple):
+            return
+        with self.lock:
+            self.ledger.known[call.entry.key[-1]] = answer
+
+    # -- calls that never reached a tool -----------------------------------------------------
+
+    def refuse(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        reason: str,
+        *,
+        denied: bool,
+        named: bool,
+    ) -> Admission:
+        """Count a call that never reached its tool, on the ladder of failures.
+
+        Args:
+            named: whether the name is one the run knows; the others share one row of outcomes.
+        """
+        ledger, spec = self.ledger, tool.spec
+        identity = self._identify(tool, (), arguments)
+        key = None if identity is None else (spec.name, identity.key)
+        with self.lock:
+            ledger.calls += 1
+            state = ledger.tool(spec.name if named else "")
+            state.calls += 1
+            state.refused += 1
+            state.denied = state.denied or denied
+            call = Admission(
+                tool, state, ledger.calls, ledger.turn, ledger.epoch, self.mode_of(spec)
+            )
+            call.key, call.reason = key, reason
+            call.decision = call.would = "refuse"
+            call.error = RepeatedFailure(reason)
+            if self.ended is not None:
+                self._answer_ended(call)
+                return call
+            if key is None:
+                return call
+            entry = call.entry = state.entries.get(key) or ledger.add(state, key)
+            if ledger.turns_marked and entry.seen and entry.turn == ledger.turn:
+                call.counts = False
+                return call
+            if repeat.is_current(entry, spec, ledger, whole_run=self.policy.whole_run):
+                call.count = entry.count + 1
+            outcome = Settled(token=reason, failed=True, error=call.error)
+            record(ledger, self.policy, call, outcome)
+            if call.decision == "exit" and call.mode == "enforce":
+                self._end(call)
+        return call
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _end(self, call: Admission) -> None:
+        """Remember what ended the run; the first one stands."""
+        if self.ended is None:
+            self.ended = call
+
+    def end(self, call: Admission) -> None:
+        """End the run by hand of a detector that looks at turns and not at calls."""
+        with self.lock:
+            self._end(call)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the run ended without a final success."""
+        return self.ended is not None and not self._ended_by_final(self.ended)
+
+    @staticmethod
+    def _ended_by_final(call: Admission) -> bool:
+        entry = call.entry
+        return call.tool.spec.effect == "final" and entry is not None and not entry.failed
+
+    def may_leave(self) -> bool:
+        """Tell whether the exit may be raised now: no write of the run is in flight."""
+        with self.lock:
+            return self.ledger.changing_in_flight == 0
+
+
+def identical_cause(entry: Entry) -> str:
+    """Say in a few words what makes a call a repeat."""
+    return "same failure again" if entry.failed else "identical call"
+
+
+def _unnumbered(error: BaseException) -> Hashable:
+    return type(error).__qualname__, _DIGITS.sub("#", _text_of(error))
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be had)"
+

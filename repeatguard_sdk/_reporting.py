@@ -1,0 +1,110 @@
+"""What a run tells its sink: interventions, warnings, and the record at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._canonical import digest
+from repeatguard_sdk._ledger import Ledger
+from repeatguard_sdk._registry import Tool
+from repeatguard_sdk._text import quote
+from repeatguard_sdk._types import MISSING, Reason
+from repeatguard_sdk.events import Event, EventSink, GuardWarning, RepeatEvent, RunRecord, SafeSink
+
+_PREVIEW = 200
+
+
+class Reporter:
+    """Sends the events of one run; without a sink it only counts them.
+
+    Args:
+        run_id: goes into every event.
+        sink: where they go.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        sink: EventSink | Callable[[Event], Any] | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._run_id = run_id
+        self._sink = None if sink is None else SafeSink(sink)
+        self._clock = clock
+        self._started = 0.0
+        self._interventions = 0
+        self._faulted = False
+
+    def start(self) -> None:
+        """Note when the run began."""
+        self._started = self._clock()
+
+    def intervention(self, call: Admission, *, result: Any, style: str) -> None:
+        """Send what was found about a call, or what would have been done."""
+        self._interventions += 1
+        if self._sink is None:
+            return
+        finding, entry = call.finding, call.entry
+        self._sink.emit(
+            RepeatEvent(
+                run_id=self._run_id,
+                at=self._clock(),
+                call=call.number,
+                turn=call.turn,
+                tool=call.tool.spec.name,
+                finding=finding.kind if finding is not None else "repeat",
+                decision=call.decision,
+                would=call.would,
+                count=finding.count if finding is not None else call.count,
+                cause=finding.cause if finding is not None else "identical call, other result",
+                key_digest="" if call.key is None else digest(call.key),
+                result_digest=(
+                    "" if entry is None or entry.token is None else digest(entry.token)
+                ),
+                preview="" if result is MISSING else quote(result, _PREVIEW),
+                style=style,
+                mode=call.mode,
+                differed=call.differed,
+            )
+        )
+
+    def warn_uncountable(self, tool: Tool, why: str) -> None:
+        """Say, once a tool, that a call of it cannot be compared."""
+        self._warn(tool.spec.name, f"a call cannot be compared and was let through: {why}")
+
+    def fault(self, tool: Tool, error: Exception) -> None:
+        """Say, once a run, that the guard itself went wrong; the call was let through."""
+        if not self._faulted:
+            self._faulted = True
+            name = type(error).__name__
+            self._warn(tool.spec.name, f"the guard failed and let the call through: {name}: {error}")
+
+    def _warn(self, tool: str, what: str) -> None:
+        if self._sink is not None:
+            self._sink.emit(
+                GuardWarning(run_id=self._run_id, at=self._clock(), tool=tool, what=what)
+            )
+
+    def end(self, ledger: Ledger, reason: Reason) -> None:
+        """Send the record of the run."""
+        if self._sink is None:
+            return
+        tools = ledger.tools.values()
+        self._sink.emit(
+            RunRecord(
+                run_id=self._run_id,
+                started=self._started,
+                ended=self._clock(),
+                calls=ledger.calls,
+                turns=ledger.turn,
+                executed={tool.name: tool.executed for tool in tools if tool.executed},
+                replayed={tool.name: tool.replayed for tool in tools if tool.replayed},
+                joined={tool.name: tool.joined for tool in tools if tool.joined},
+                refused={tool.name: tool.refused for tool in tools if tool.refused},
+                events=self._interventions,
+                reason=reason,
+            )
+        )

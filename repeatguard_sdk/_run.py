@@ -1,0 +1,361 @@
+"""One agent task under guard: its block, what the host tells it and asks of it, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+from repeatguard_sdk._binding import bind
+from repeatguard_sdk._call import CallDecision
+from repeatguard_sdk._calling import CallPath
+from repeatguard_sdk._canonical import digest
+from repeatguard_sdk._dispatch import Ready, prepare
+from repeatguard_sdk._engine import Engine
+from repeatguard_sdk._identity import fact_name, identify
+from repeatguard_sdk._messages import messages
+from repeatguard_sdk._observation import Observation
+from repeatguard_sdk._outcome import Outcome
+from repeatguard_sdk._policy import Policy, mode_from_environment
+from repeatguard_sdk._registry import Registry, default_registry
+from repeatguard_sdk._reporting import Reporter
+from repeatguard_sdk._scope import active, call_ids, take_signal
+from repeatguard_sdk._spec import find_record
+from repeatguard_sdk._toolset import Toolset, undeclared
+from repeatguard_sdk._types import Deliver, OnStuck, Reason
+from repeatguard_sdk.events import Event, EventSink
+from repeatguard_sdk.exceptions import RunStateError, StuckError, ToolDeclarationError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NEW, _OPEN, _ENDED = "new", "open", "ended"
+_BAD_STATE = {
+    _NEW: "has not begun; use it inside `with Run(...) as run:`",
+    _ENDED: "has ended; a new task needs a new Run(...)",
+}
+
+
+class Run(CallPath):
+    """One agent task: every decorated tool called inside its block is counted before it runs.
+
+    A run serves many threads and tasks at once; two runs never see each other. Entered once.
+
+    Args:
+        tools: the tools the model was given, as decorated functions or methods; default: the
+            registry's. They are what the options of an observation are made of.
+        policy: how hard the guard acts; default: the table of DESIGN section 4.
+        run_id: default: a random one.
+        on_stuck: "exit" leaves the block and `outcome` tells; "raise" raises `StuckError` at
+            its end; "flag" raises nothing: calls are answered from the ledger and `stuck` is true.
+        deliver: "queue" keeps observations for `observations` and `messages`; "result" appends
+            them to a result that is text.
+        events: a sink, or a function that takes events.
+        registry: where tools are looked up by name.
+        clock: seconds; default: `time.time`.
+
+    Raises:
+        RunStateError: used twice, before its block or after its end.
+        PolicyError: `REPEATGUARD_MODE` holds no mode.
+    """
+
+    guarding = False
+
+    def __init__(
+        self,
+        tools: Iterable[Any] | None = None,
+        *,
+        policy: Policy | None = None,
+        run_id: str | None = None,
+        on_stuck: OnStuck = "exit",
+        deliver: Deliver = "queue",
+        events: EventSink | Callable[[Event], Any] | None = None,
+        registry: Registry | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        _check_choice("on_stuck", on_stuck, ("exit", "raise", "flag"))
+        _check_choice("deliver", deliver, ("queue", "result"))
+        self.run_id = run_id or uuid.uuid4().hex
+        reporter = Reporter(self.run_id, events, clock or time.time)
+        super().__init__(
+            Engine(policy or Policy(), mode_from_environment(), reporter.warn_uncountable),
+            reporter,
+            Toolset(tools, default_registry if registry is None else registry),
+            on_stuck,
+            deliver,
+        )
+        self._state = _NEW
+        self._token: Any = None
+        self._outcome: Outcome | None = None
+
+    # -- the block -----------------------------------------------------------------------------
+
+    def __enter__(self) -> Run:
+        if self._state != _NEW:
+            msg = f"this run is {self._state}; one run is one `with` block, so make a new Run(...)"
+            raise RunStateError(msg)
+        self._state = _OPEN
+        self.guarding = True
+        self._reporter.start()
+        self._token = active.set(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self.guarding = False
+        self._state = _ENDED
+        try:
+            active.reset(self._token)
+        except ValueError:
+            # Closed in another context, as an async generator may be: the variable of the first
+            # one cannot be reached from here, and a run that has ended guards nothing.
+            pass
+        signalled, rest = take_signal(error, self)
+        self._conclude(rest)
+        if self._outcome is not None and self._outcome.reason == "stuck":
+            if self._on_stuck == "raise" and rest is None:
+                raise StuckError(self._outcome) from None
+        if signalled and rest is not None:
+            raise rest
+        return signalled
+
+    async def __aenter__(self) -> Run:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        return self.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        ended = f" {self._outcome.reason}" if self._outcome is not None else ""
+        return f"<Run {self.run_id} {self._state}{ended}, {self.calls} calls>"
+
+    # -- what the host tells -------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Open the next turn: one model response and the results of its tool calls.
+
+        Equal calls of one turn are one call. Without turns, calls in flight at once are.
+        """
+        self._check_open("turn")
+        with self._engine.lock:
+            self._engine.ledger.turn += 1
+            self._engine.ledger.turns_marked = True
+        self._leave_if_ended()
+
+    def user_message(self, text: str = "") -> None:
+        """Say that the user spoke: counts, rows and stored results are cleared, an epoch opens.
+
+        Only for text a person wrote: a reminder or a "continue" made by a machine changes nothing.
+        """
+        self._check_open("user_message")
+        with self._engine.lock:
+            if not self._engine.policy.whole_run:
+                self._engine.ledger.open_epoch(hard=True)
+                self._engine.ledger.forget_calls()
+
+    def progress(self) -> None:
+        """Say that the world changed in a way the run's tools cannot tell: an epoch opens."""
+        self._check_open("progress")
+        with self._engine.lock:
+            self._engine.ledger.open_epoch(hard=True)
+
+    def compacted(self) -> None:
+        """Say that the model lost its history: each stored result may be delivered once more."""
+        self._check_open("compacted")
+        with self._engine.lock:
+            self._engine.ledger.generation += 1
+
+    def know(self, **facts: Any) -> None:
+        """Tell facts that need not be asked for; an `ask` tool with such a slot answers from here."""
+        self._check_open("know")
+        with self._engine.lock:
+            for name, value in facts.items():
+                self._engine.ledger.known[fact_name(name)] = value
+
+    def refused(
+        self,
+        tool: Any,
+        arguments: Mapping[str, Any] | None = None,
+        reason: str = "refused",
+        *,
+        denied: bool = False,
+    ) -> Observation | None:
+        """Count a call that never reached its tool: unknown name, bad arguments, denied.
+
+        Args:
+            tool: the name as the model wrote it, or the decorated function.
+            arguments: as the model gave them.
+            reason: what the model was told.
+            denied: whether a person or a rule forbade it: it is no option any more.
+        """
+        self._check_open("refused")
+        record = None if isinstance(tool, str) else find_record(tool)
+        name = tool if isinstance(tool, str) else record.spec.name if record else repr(tool)
+        target = self._toolset.find(name)
+        call = self._engine.refuse(
+            target or undeclared(name), arguments or {}, reason, denied=denied, named=target is not None
+        )
+        self._last = call
+        self._report(call)
+        if call.decision == "exit":
+            self._leave()
+        return call.observation
+
+    # -- what the host asks --------------------------------------------------------------------
+
+    @property
+    def calls(self) -> int:
+        """How many guarded calls there were, whatever was decided."""
+        return self._engine.ledger.calls
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the run has been found stuck; once so, it stays so."""
+        return self._engine.stuck
+
+    @property
+    def over(self) -> bool:
+        """Whether the loop should end: stuck, or a final call was repeated after its success."""
+        return self._engine.ended is not None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the run ended; `None` while it goes on."""
+        if self._outcome is None and self._engine.ended is not None:
+            self._outcome = self._ended_outcome()
+        return self._outcome
+
+    @property
+    def last_decision(self) -> CallDecision | None:
+        """What became of the newest call."""
+        return None if self._last is None else self._last.freeze()
+
+    def key_of(self, tool: Any, /, *args: Any, **kwargs: Any) -> str:
+        """Return the identity of a call as text: two calls are the same if theirs are equal.
+
+        Changes nothing. The arguments are bound, defaulted and normalized by the tool's rules.
+
+        Raises:
+            NoIdentityError: an argument has no defined identity.
+        """
+        found = self._toolset.find(tool) if isinstance(tool, str) else find_record(tool)
+        if found is None:
+            msg = f"{tool!r} is no tool of this run; give a decorated function or its name"
+            raise ToolDeclarationError(msg)
+        convict = self._engine.policy.folds == "convict"
+        return f"{found.spec.name}:{digest(identify(found, args, kwargs, convict=convict).key)}"
+
+    def observations(self) -> list[Observation]:
+        """Drain the observations that are waiting."""
+        drained: list[Observation] = []
+        while self._queue:
+            drained.append(self._queue.popleft())
+        return drained
+
+    def messages(self, provider: str, *, role: str | None = None) -> list[dict[str, Any]]:
+        """Drain the observations as messages to put after all results of the turn.
+
+        Args:
+            provider: "openai", "openai-responses", "anthropic" or "gemini".
+            role: "user" by default; OpenAI takes "developer" and "system" too.
+        """
+        return messages(self.observations(), provider, role)
+
+    def bind(self, function: F) -> F:
+        """Return `function` so that this run guards its tools in a thread, a pool or a callback."""
+        return bind(self, function)
+
+    # -- loops written by hand -----------------------------------------------------------------
+
+    def dispatch(
+        self, name: str, arguments: Mapping[str, Any] | str | None, call_id: str | None = None
+    ) -> Any:
+        """Execute a model's tool call by name and return what the model should get.
+
+        What does not fit (an unknown name, text that is no JSON, wrong arguments) reaches no tool:
+        it is counted, and answered with a sentence the model can use. What the tool raises is raised.
+
+        Args:
+            name: the tool's name.
+            arguments: a mapping, or JSON text of one.
+            call_id: the provider's id; the same id again is a redelivery, not a repeat.
+        """
+        ready = self._prepare(name, arguments)
+        if isinstance(ready, str):
+            return ready
+        if ready.tool.is_async:
+            msg = f"{name} is a coroutine function; write `await run.adispatch(...)`"
+            raise RunStateError(msg)
+        with self._dispatching(call_id):
+            return ready.function(**ready.arguments)
+
+    async def adispatch(
+        self, name: str, arguments: Mapping[str, Any] | str | None, call_id: str | None = None
+    ) -> Any:
+        """Execute a tool call as `dispatch` does, awaiting tools that are coroutine functions."""
+        ready = self._prepare(name, arguments)
+        if isinstance(ready, str):
+            return ready
+        with self._dispatching(call_id):
+            result = ready.function(**ready.arguments)
+            return await result if ready.tool.is_async else result
+
+    def _prepare(self, name: str, arguments: Mapping[str, Any] | str | None) -> Ready | str:
+        self._check_open("dispatch")
+        ready = prepare(name, arguments, self._toolset.by_name())
+        if isinstance(ready, Ready):
+            return ready
+        observation = self.refused(name, ready.arguments, ready.reason)
+        if self.over and self._outcome is not None:
+            return self._outcome.summary
+        return ready.reason if observation is None else f"{ready.reason}\n\n{observation.text}"
+
+    @contextlib.contextmanager
+    def _dispatching(self, call_id: str | None) -> Iterator[None]:
+        """Make this run the active one, wherever the call comes from."""
+        run_token, id_token = active.set(self), call_ids.set(call_id)
+        try:
+            yield
+        finally:
+            call_ids.reset(id_token)
+            active.reset(run_token)
+
+    # -- inner ---------------------------------------------------------------------------------
+
+    def _check_open(self, what: str) -> None:
+        if self._state != _OPEN:
+            msg = f"run.{what}() was called on a run that {_BAD_STATE[self._state]}"
+            raise RunStateError(msg)
+
+    def _leave_if_ended(self) -> None:
+        if self._engine.ended is not None:
+            self._leave()
+
+    def _conclude(self, error: BaseException | None) -> None:
+        """Fix the outcome, and tell the sink."""
+        outcome = self.outcome
+        if outcome is None:
+            finished = self._engine.finished
+            reason: Reason = "failed" if error is not None else "finished" if finished else "completed"
+            text = "" if error is None else f"{type(error).__name__}: {error}"
+            outcome = self._outcome = Outcome(
+                reason=reason, calls=self.calls, known=dict(self._engine.ledger.known), error=text
+            )
+        self._reporter.end(self._engine.ledger, outcome.reason)
+
+
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        msg = f"Run({name}={value!r}): write one of {', '.join(map(repr, allowed))}"
+        raise RunStateError(msg)

@@ -1,0 +1,71 @@
+"""Which run guards the present context, and the signal that leaves its block."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, NoReturn, Protocol
+
+
+class Scope(Protocol):
+    """What the context variable may hold: a run, or the mark of a tool's body.
+
+    `guarding` is true on a run that is open. Inside a guarded tool's body the variable
+    holds a mark instead: a tool called by a tool is not guarded again.
+    """
+
+    guarding: bool
+
+
+active: ContextVar[Any] = ContextVar("repeatguard_run", default=None)
+
+# The id of the tool call being dispatched, where a host or an adapter knows it.
+call_ids: ContextVar[str | None] = ContextVar("repeatguard_call_id", default=None)
+
+
+class Inside:
+    """The mark of a guarded tool's body; it leads back to its run."""
+
+    __slots__ = ("guarding", "run")
+
+    def __init__(self, run: Any) -> None:
+        self.run = run
+        self.guarding = False
+
+
+class StuckSignal(BaseException):
+    """Leaves the block of its own run; private, as a cancel scope's signal is.
+
+    A `BaseException`, because most frameworks feed an `Exception` back to the model.
+    """
+
+    def __init__(self, *_: Any) -> NoReturn:
+        msg = "this signal is raised by a run only; to end one yourself, leave its block"
+        raise TypeError(msg)
+
+    run: Any
+
+    @classmethod
+    def of(cls, run: Any) -> StuckSignal:
+        """Make the signal of a run."""
+        signal = cls.__new__(cls, "the run ended; see run.outcome")
+        signal.run = run
+        return signal
+
+    def __str__(self) -> str:
+        return "the run ended; see run.outcome"
+
+
+def take_signal(error: BaseException | None, run: Any) -> tuple[bool, BaseException | None]:
+    """Take the signal of `run` out of an error, also out of groups.
+
+    Returns:
+        Whether it was there, and what is left of the error.
+    """
+    if isinstance(error, StuckSignal):
+        return (True, None) if error.run is run else (False, error)
+    # By its method and not by its class: Python 3.10 has groups from a backport only.
+    split = getattr(error, "split", None)
+    if split is None or not hasattr(error, "exceptions"):
+        return False, error
+    found, rest = split(lambda leaf: isinstance(leaf, StuckSignal) and leaf.run is run)
+    return (True, rest) if found is not None else (False, error)

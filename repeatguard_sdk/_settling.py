@@ -1,0 +1,230 @@
+"""What an outcome changes in the ledger: counts, epochs, rows, the ring, and what is found in them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import attrs
+
+from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._call import Finding
+from repeatguard_sdk._copies import Stored
+from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._policy import Policy
+from repeatguard_sdk.detectors import cycle as cycles
+from repeatguard_sdk.detectors import repeat, same_outcome
+
+
+# A write that returns nothing has done its work, and a poll that finds nothing will find something.
+_FINDING_EFFECTS = frozenset({"read", "ask", "unknown"})
+
+
+@attrs.define
+class Settled:
+    """What one execution came to."""
+
+    token: Hashable
+    failed: bool
+    stored: Stored[Any] | None = None
+    error: BaseException | None = None
+    empty: bool = False
+    blank: bool = False
+    transient: bool = False
+
+
+def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) -> None:
+    """Record an outcome; the call's count, finding and, where the ladder ends, decision are set."""
+    entry = call.entry
+    assert entry is not None
+    entry.total += 1
+    if entry.seen and call.epoch < entry.epoch and not policy.whole_run:
+        # A newer outcome of this key is on record: this one came home late.
+        return
+    if outcome.transient and entry.retries < policy.transient_retries:
+        entry.retries += 1
+        call.counts = False
+        return
+    entry, equal = _compare(ledger, policy, call, entry, outcome)
+    changed = not equal and not _same_answer(entry, outcome)
+    if not equal:
+        _start_afresh(call, entry)
+    if not outcome.failed:
+        entry.retries = 0
+    entry.count = call.count
+    _move_epoch(ledger, policy, call, entry, outcome, changed=changed)
+    entry.seen, entry.failed = True, outcome.failed
+    entry.token, entry.error = outcome.token, outcome.error
+    entry.useful = not (outcome.failed or outcome.empty)
+    entry.turn, entry.last_call = call.turn, call.number
+    entry.generation = ledger.generation
+    if not equal or entry.stored is None:
+        ledger.keep(entry, outcome.stored)
+    _look(ledger, policy, call, entry, outcome, equal=equal)
+
+
+def _same_answer(entry: Entry, outcome: Settled) -> bool:
+    return (
+        entry.seen
+        and entry.failed == outcome.failed
+        and outcome.token is not None
+        and entry.token == outcome.token
+    )
+
+
+def _compare(
+    ledger: Ledger, policy: Policy, call: Admission, entry: Entry, outcome: Settled
+) -> tuple[Entry, bool]:
+    """Tell whether the outcome makes the call a repeat, and of which entry."""
+    spec = call.tool.spec
+    if call.count > 1 and entry.failed == outcome.failed:
+        if not outcome.failed and spec.effect in ("write", "final"):
+            # Doing it twice is the repeat; a fresh id in the receipt does not undo it.
+            return entry, True
+        equal = _same_answer(entry, outcome)
+        call.differed = not equal
+        return entry, equal
+    if entry.seen or call.fold is None or outcome.failed:
+        return entry, False
+    first = _convict(ledger, policy, call, entry, outcome)
+    if first is None:
+        return entry, False
+    call.entry = first
+    call.state.entries[call.key] = first
+    if not (ledger.turns_marked and first.turn == ledger.turn):
+        first.count += 1
+    else:
+        call.counts = False
+    call.count = first.count
+    return first, True
+
+
+def _convict(
+    ledger: Ledger, policy: Policy, call: Admission, entry: Entry, outcome: Settled
+) -> Entry | None:
+    """Return the call this suspect repeats: same fold, nothing changed since, equal result."""
+    peers = call.state.folds.setdefault(call.fold, [])
+    for peer in peers:
+        if (
+            repeat.is_current(peer, call.tool.spec, ledger, whole_run=policy.whole_run)
+            and peer.epoch == call.epoch
+            and not peer.failed
+            and _same_answer(peer, outcome)
+        ):
+            return peer
+    peers.append(entry)
+    return None
+
+
+def _start_afresh(call: Admission, entry: Entry) -> None:
+    call.count = 1
+    entry.first_call, entry.first_turn = call.number, call.turn
+    entry.noted = False
+
+
+def _move_epoch(
+    ledger: Ledger,
+    policy: Policy,
+    call: Admission,
+    entry: Entry,
+    outcome: Settled,
+    *,
+    changed: bool,
+) -> None:
+    """Open an epoch if this outcome may have changed the world, and stamp the entry."""
+    effect = call.tool.spec.effect
+    opens = hard = False
+    if policy.whole_run or outcome.failed:
+        pass
+    elif effect == "write" or (effect == "ask" and not outcome.empty):
+        opens = hard = True
+    elif effect == "unknown":
+        opens = changed
+    if opens:
+        ledger.open_epoch(hard=hard)
+    if opens or call.epoch == ledger.epoch:
+        entry.epoch, entry.hard = ledger.epoch, ledger.hard_epoch
+    else:
+        # The world changed while it ran: its outcome belongs to the epoch it began in.
+        entry.epoch, entry.hard = call.epoch, -1
+
+
+def _look(
+    ledger: Ledger,
+    policy: Policy,
+    call: Admission,
+    entry: Entry,
+    outcome: Settled,
+    *,
+    equal: bool,
+) -> None:
+    """Ask the detectors, and keep the gravest finding."""
+    spec = call.tool.spec
+    if equal and call.counts:
+        _look_at_count(policy, call, entry, outcome)
+    ledger.previous = entry
+    if spec.effect == "bookkeeping" or spec.repeatable:
+        return
+    row = _add_to_row(ledger, policy, call, outcome)
+    if spec.effect != "live" and not outcome.transient:
+        token = None if outcome.token is None else (outcome.failed, outcome.token)
+        add_pair(ledger, policy, call, entry, token)
+    if call.finding is None and row is not None:
+        call.finding = Finding(kind="same_outcome", count=row.length, cause=row.what)
+
+
+def _look_at_count(policy: Policy, call: Admission, entry: Entry, outcome: Settled) -> None:
+    spec = call.tool.spec
+    ladder = policy.ladder(spec.effect, repeatable=spec.repeatable, failed=outcome.failed)
+    if ladder is None:
+        return
+    cause = "same failure again" if outcome.failed else "identical call"
+    if ladder.exit is not None and call.count >= ladder.exit:
+        if call.mode == "enforce":
+            call.decision = "exit"
+        call.would = "exit"
+        if call.mode != "enforce" and call.count > ladder.exit:
+            return
+        call.finding = Finding(kind="repeat", count=call.count, cause=cause)
+    elif ladder.note is not None and call.count >= ladder.note:
+        entry.noted = True
+        call.finding = Finding(kind="repeat", count=call.count, cause=cause)
+
+
+def add_pair(
+    ledger: Ledger, policy: Policy, call: Admission, entry: Entry, token: Hashable
+) -> None:
+    """Add the call to the ring and look whether a cycle has completed a lap."""
+    ledger.ring.append(entry, token)
+    ladder = policy.cycle
+    found = cycles.completed(ledger.ring) if ladder is not None else None
+    if found is None or ladder is None:
+        return
+    finding = Finding(
+        kind="cycle", count=found.laps, cause=f"cycle of {found.period}", tools=found.tools
+    )
+    if ladder.exit is not None and found.laps >= ladder.exit:
+        call.would = "exit"
+        if call.mode == "enforce":
+            call.decision = "exit"
+        call.finding = finding
+    elif ladder.note is not None and found.laps == ladder.note:
+        call.finding = finding
+
+
+def _add_to_row(
+    ledger: Ledger, policy: Policy, call: Admission, outcome: Settled
+) -> same_outcome.Row | None:
+    state, spec = call.state, call.tool.spec
+    # Without turn marks each call is a turn of its own.
+    turn = call.turn if ledger.turns_marked else call.number
+    if outcome.failed:
+        if outcome.transient:
+            return None
+        same_outcome.add_failure(state, turn, outcome.token)
+    else:
+        empty = outcome.empty and spec.effect in _FINDING_EFFECTS
+        same_outcome.add_success(state, turn, empty=empty, blank=outcome.blank)
+    return same_outcome.noteworthy(
+        state, errors=policy.same_errors, empties=policy.same_empties, failures=policy.failures
+    )

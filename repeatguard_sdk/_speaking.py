@@ -1,0 +1,174 @@
+"""From a finding to what is said: the options still open, the observation, the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._call import TriedCall
+from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._observation import Observation, ObservationFacts, write_observation
+from repeatguard_sdk._options import Option, OptionsView, build_options
+from repeatguard_sdk._outcome import LoopStart, Outcome
+from repeatguard_sdk._policy import Policy
+from repeatguard_sdk._spec import ToolSpec
+from repeatguard_sdk._text import arguments_preview, quote
+from repeatguard_sdk._types import MISSING, Reason
+
+_ANSWERING = frozenset({"read", "ask", "unknown", "live"})
+_PREVIEW = 200
+
+
+def options_view(ledger: Ledger, call: Admission, tools: Sequence[ToolSpec]) -> OptionsView:
+    """Return what the order of the options depends on; read under the run's lock."""
+    spec = call.tool.spec
+    cycle = call.finding.tools if call.finding is not None else ()
+    exhausted, failed, called = set(cycle), set(), set()
+    budgets = {tool.name: tool.max_calls for tool in tools}
+    for name, state in ledger.tools.items():
+        called.add(name)
+        budget = budgets.get(name)
+        if state.exhausted == ledger.epoch or state.denied:
+            exhausted.add(name)
+        elif budget is not None and state.executed >= budget:
+            exhausted.add(name)
+        if state.errors > 1:
+            failed.add(name)
+    budget = spec.max_calls
+    return OptionsView(
+        repeated_tool=spec.name,
+        repeated_failed=call.entry is not None and call.entry.failed,
+        variants=not call.state.denied and not (budget and call.state.executed >= budget),
+        answers=_answers(ledger, call, {tool.name: tool for tool in tools}),
+        tools=tuple(tools),
+        called=frozenset(called),
+        exhausted=frozenset(exhausted),
+        failed=frozenset(failed),
+        known_slots=tuple(ledger.known),
+    )
+
+
+def _answers(
+    ledger: Ledger, call: Admission, specs: Mapping[str, ToolSpec]
+) -> tuple[tuple[str, int], ...]:
+    """Return the results in context that found something, other than the repeated one."""
+    return tuple(
+        (entry.tool, entry.last_call)
+        for entry in ledger.entries()
+        if entry is not call.entry
+        and entry.seen
+        and not entry.failed
+        and entry.useful
+        and entry.tool in specs
+        and specs[entry.tool].effect in _ANSWERING
+    )
+
+
+def observe(
+    call: Admission, view: OptionsView, policy: Policy, *, facts: Mapping[str, Any]
+) -> Observation:
+    """Write the observation about a call; run outside the lock, for it may call user code.
+
+    Args:
+        facts: what `entry_facts` read under the lock.
+    """
+    finding = call.finding
+    assert finding is not None
+    options: tuple[Option, ...] = build_options(view)
+    if policy.options is not None:
+        options = tuple(policy.options(options))
+    return write_observation(
+        ObservationFacts(
+            finding=finding.kind,
+            tool=call.tool.spec.name,
+            effect=call.tool.spec.effect,
+            arguments=call.arguments(),
+            call=call.number,
+            count=finding.count,
+            decision="execute" if call.executed else call.decision,
+            cycle=finding.tools,
+            budget=call.budget,
+            reason=call.reason,
+            slot=call.fact,
+            options=options,
+            style=policy.style,
+            **facts,
+        )
+    )
+
+
+def entry_facts(call: Admission, known: Mapping[str, Any], *, brief: bool) -> dict[str, Any]:
+    """Return what an observation says of the ledger's entry; read under the run's lock."""
+    entry = call.entry
+    return {
+        "first_call": 0 if entry is None else entry.first_call,
+        "failed": entry is not None and entry.failed,
+        "result": result_of(entry),
+        "known": known.get(call.fact, MISSING),
+        "brief": brief,
+    }
+
+
+def result_of(entry: Entry | None) -> Any:
+    """Return what is kept of an entry's outcome, for a preview only."""
+    if entry is None or not entry.seen:
+        return MISSING
+    if entry.failed:
+        return entry.error
+    return entry.stored.value if entry.stored is not None else MISSING
+
+
+def stuck_outcome(
+    ledger: Ledger,
+    call: Admission,
+    *,
+    reason: Reason,
+    offered: Sequence[str],
+) -> Outcome:
+    """Return the outcome of a run that a call ended; read under the run's lock."""
+    entry = call.entry
+    start = None
+    if entry is not None and entry.seen:
+        start = LoopStart(call=entry.first_call, turn=entry.first_turn)
+    kept = result_of(entry)
+    return Outcome(
+        reason=reason,
+        calls=ledger.calls,
+        finding=call.finding,
+        tool=call.tool.spec.name,
+        arguments=arguments_preview(call.arguments(), _PREVIEW),
+        count=call.count,
+        result="(not kept)" if kept is MISSING else quote(kept, _PREVIEW),
+        failed=entry is not None and entry.failed,
+        loop_start=start,
+        tried=tuple(_tried(other) for other in ledger.entries() if other is not entry and other.seen),
+        known=dict(ledger.known),
+        options=tuple(offered),
+    )
+
+
+def _tried(entry: Entry) -> TriedCall:
+    kept = result_of(entry)
+    return TriedCall(
+        tool=entry.tool,
+        arguments=_describe(entry.key),
+        call=entry.first_call,
+        count=max(entry.total, 1),
+        result="(not kept)" if kept is MISSING else quote(kept, 80),
+        failed=entry.failed,
+    )
+
+
+def _describe(key: Any) -> str:
+    """Return a preview of a normalized key: the arguments themselves are not kept."""
+    parts = key if isinstance(key, tuple) else (key,)
+    texts = []
+    for part in parts:
+        if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str):
+            texts.append(f"{part[0]}={quote(part[1], 40)}")
+        elif isinstance(part, tuple):
+            texts.append(_describe(part))
+        else:
+            texts.append("..." if isinstance(part, bytes) else quote(part, 40))
+    return ", ".join(text for text in texts if text)

@@ -1,0 +1,335 @@
+"""The decorator: a tool that stays itself, and asks the active run before each call."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import wrapt
+
+from repeatguard_sdk._key import compile_key
+from repeatguard_sdk._portable import is_async, raw_function
+from repeatguard_sdk._registry import Registry, Tool, default_registry
+from repeatguard_sdk._scope import active
+from repeatguard_sdk._spec import ToolSpec, declare, find_record
+from repeatguard_sdk._types import MISSING, Effect, Mode, Rule
+from repeatguard_sdk.exceptions import ToolDeclarationError
+
+if TYPE_CHECKING:
+    _Proxy = wrapt.BaseObjectProxy[Any]
+    _FunctionWrapper = wrapt.FunctionWrapper[..., Any]
+    _BoundFunctionWrapper = wrapt.BoundFunctionWrapper[..., Any]
+else:
+    _Proxy = object
+    _FunctionWrapper = wrapt.FunctionWrapper
+    _BoundFunctionWrapper = wrapt.BoundFunctionWrapper
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def guarded_tool(fn: F, /) -> F: ...
+@overload
+def guarded_tool(
+    *,
+    case_fold: Iterable[str] = ...,
+    money_fields: Iterable[str] = ...,
+    fields: Mapping[str, Rule] | None = ...,
+    effect: Effect = ...,
+    repeatable: bool = ...,
+    transient: Iterable[type[BaseException]] = ...,
+    volatile: Iterable[str] | Callable[[Any], Any] = ...,
+    empty: Any = ...,
+    max_calls: int | None = ...,
+    slot: str | None = ...,
+    option: str | None = ...,
+    name: str | None = ...,
+    mode: Mode | None = ...,
+    registry: Registry | None = ...,
+) -> Callable[[F], F]: ...
+def guarded_tool(
+    fn: Any = MISSING,
+    /,
+    *,
+    case_fold: Iterable[str] = (),
+    money_fields: Iterable[str] = (),
+    fields: Mapping[str, Rule] | None = None,
+    effect: Effect = "read",
+    repeatable: bool = False,
+    transient: Iterable[type[BaseException]] = (TimeoutError, ConnectionError),
+    volatile: Iterable[str] | Callable[[Any], Any] = (),
+    empty: Any = MISSING,
+    max_calls: int | None = None,
+    slot: str | None = None,
+    option: str | None = None,
+    name: str | None = None,
+    mode: Mode | None = None,
+    registry: Registry | None = None,
+) -> Any:
+    """Guard a tool an agent calls, and declare what makes two calls of it the same.
+
+    Put it directly above ``def``, below the decorator of a framework; outside (above)
+    ``@classmethod`` and ``@staticmethod``. The tool keeps its signature, hints, docstring and
+    binding, and always gets its arguments as given. Outside a `Run` it is the plain tool.
+
+    Args:
+        fn: the function, if the decorator is used bare.
+        case_fold: identifier parameters: white space collapsed, upper-cased.
+        money_fields: amounts, compared to the cent.
+        fields: parameter to rule: ``"exact"``, ``"space"``, ``"text"``, ``"id"``, ``"money"``,
+            ``"path"``, ``"ignore"``, or a callable value -> value.
+        effect: what a call may do: ``"read"``, ``"write"``, ``"live"`` (status, clock),
+            ``"ask"`` (the user), ``"bookkeeping"`` (plan, todo), ``"final"`` (its success ends
+            the task), ``"unknown"``.
+        repeatable: an identical call is meant to act again: counted, never withheld.
+        transient: exception types whose retry is not a repeat.
+        volatile: parts of a result that do not count when results are compared: dotted names,
+            or a callable result -> comparable.
+        empty: a value or a predicate: the results that found nothing.
+        max_calls: budget of this tool in one run.
+        slot: for ``effect="ask"``: the parameter whose value names the fact asked for.
+        option: how the tool reads in a list of options; by default its docstring's first sentence.
+        name: the name the model sees; by default the function's.
+        mode: overrides the policy's mode for this tool.
+        registry: another registry than the default one.
+
+    Raises:
+        ToolDeclarationError: the declaration cannot work; the text says what to write instead.
+
+    Example:
+        >>> @guarded_tool(case_fold=["order_id"])
+        ... def get_order(order_id: str) -> str:
+        ...     "Look an order up."
+        ...     return f"{order_id}: shipped"
+        >>> get_order("a1")
+        'a1: shipped'
+    """
+    target: Any = default_registry if registry is None else registry
+    if not isinstance(target, Registry):
+        msg = f"guarded_tool: registry must be a Registry, not {registry!r}; write Registry()"
+        raise ToolDeclarationError(msg)
+
+    def decorate(fn: Any) -> Any:
+        spec = declare(
+            fn,
+            case_fold=case_fold,
+            money_fields=money_fields,
+            fields=fields,
+            effect=effect,
+            repeatable=repeatable,
+            transient=transient,
+            volatile=volatile,
+            empty=empty,
+            max_calls=max_calls,
+            slot=slot,
+            option=option,
+            name=name,
+            mode=mode,
+        )
+        tool = Tool(spec=spec, keys=compile_key(spec), is_async=is_async(fn))
+        guard = _Guarded(fn, tool)
+        tool.attach(guard)
+        target.add(tool)
+        return guard
+
+    return decorate if fn is MISSING else decorate(fn)
+
+
+def tool_of(obj: Any) -> Tool | None:
+    """Return the record of a guarded tool, or None for anything else.
+
+    Found on functions, bound methods, class and static methods, under ``functools.wraps`` layers
+    and partials, and on a function that a framework rebuilt from a guard's code.
+    """
+    record = find_record(obj)
+    return record if isinstance(record, Tool) else None
+
+
+def spec_of(obj: Any) -> ToolSpec | None:
+    """Return what was declared of a guarded tool, or None for anything else; see `tool_of`."""
+    tool = tool_of(obj)
+    return None if tool is None else tool.spec
+
+
+# -- the way of a call ---------------------------------------------------------------------------
+
+
+def _call(tool: Tool, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    run = active.get()
+    if run is None or not run.guarding:
+        return wrapped(*args, **kwargs)
+    if instance is None and args and tool.spec.receiver is not None:
+        wrapped, args = _bound(wrapped, args)
+    return run.call(tool, wrapped, args, kwargs)
+
+
+async def _acall(tool: Tool, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    run = active.get()
+    if run is None or not run.guarding:
+        return await wrapped(*args, **kwargs)
+    if instance is None and args and tool.spec.receiver is not None:
+        wrapped, args = _bound(wrapped, args)
+    return await run.acall(tool, wrapped, args, kwargs)
+
+
+def _bound(wrapped: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """Take the receiver out of the arguments, for it is no part of the key.
+
+    It comes as an argument when `classmethod` is the outer decorator on Python 3.13, when a
+    framework calls the function of a method, and from code rebuilt out of one.
+    """
+    return functools.partial(wrapped, args[0]), args[1:]
+
+
+# -- the guard as an object ----------------------------------------------------------------------
+
+
+def _stand_in(tool: Tool, raw: Any) -> Any | None:
+    """Make the plain function a guard shows to those who ask for its code.
+
+    A framework that rebuilds a function from ``__code__`` would otherwise rebuild the tool
+    without its guard, in silence. It reads closure variables only, so that its globals can be
+    the tool's own: there the names of its annotations are looked up.
+    """
+    if not isinstance(raw, types.FunctionType):
+        return None
+    repeatguard_record = tool
+    call, acall = _call, _acall
+
+    def sync_template(*args: Any, **kwargs: Any) -> Any:
+        return call(repeatguard_record, raw, None, args, kwargs)
+
+    async def async_template(*args: Any, **kwargs: Any) -> Any:
+        return await acall(repeatguard_record, raw, None, args, kwargs)
+
+    template: Any = async_template if tool.is_async else sync_template
+    made = types.FunctionType(
+        template.__code__, raw.__globals__, raw.__name__, None, template.__closure__
+    )
+    return functools.update_wrapper(made, raw)
+
+
+class _Portable(_Proxy):
+    """What a guard and its bound form answer alike; a mixin of wrapt's wrappers.
+
+    Anything named here shadows the tool's attribute of that name: dunder and ``_self_`` names
+    only, and no annotated name, for it would bring an empty ``__annotations__`` along.
+    ``__wrapped__`` stays the tool itself, which is what `inspect` follows.
+    """
+
+    def _self_shown(self, name: str) -> Any:
+        shown = self.__wrapped__ if self._self_stand_in is None else self._self_stand_in
+        return getattr(shown, name)
+
+    @property
+    def __func__(self) -> Any:
+        function = self.__wrapped__.__func__
+        return function if self._self_stand_in is None else self._self_stand_in
+
+    @property
+    def __code__(self) -> Any:
+        return self._self_shown("__code__")
+
+    @property
+    def __closure__(self) -> Any:
+        return self._self_shown("__closure__")
+
+    @property
+    def __globals__(self) -> Any:
+        return self._self_shown("__globals__")
+
+    @property
+    def __defaults__(self) -> Any:
+        return self._self_shown("__defaults__")
+
+    @property
+    def __kwdefaults__(self) -> Any:
+        return self._self_shown("__kwdefaults__")
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        tool: Any = self.__wrapped__
+        if self._self_stand_in is None or isinstance(tool, (classmethod, staticmethod)):
+            return tool.__dict__
+        # Attributes set on a guard land on the tool; `__wrapped__` leads a clone to its signature.
+        shown = self._self_stand_in.__dict__
+        raw = raw_function(tool)
+        shown.update(raw.__dict__)
+        shown["__wrapped__"] = raw
+        return shown
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
+
+
+class _Bound(_Portable, _BoundFunctionWrapper):
+    """A guard seen through an instance or a class."""
+
+    # Equal as bound methods are: same guard, same receiver. wrapt compares the tools, so that a
+    # cache keyed by function would hand out the unguarded one.
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Bound)
+            and self._self_parent is other._self_parent
+            and _receiver_of(self) is _receiver_of(other)
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self._self_parent), id(_receiver_of(self))))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        receiver = _receiver_of(self)
+        if receiver is None or isinstance(receiver, type):
+            return self
+        copied = copy.deepcopy(receiver, memo)
+        return self._self_parent.__get__(copied, type(copied))
+
+    def __reduce__(self) -> Any:
+        receiver = _receiver_of(self)
+        owner = self._self_owner if receiver is None else receiver
+        return getattr, (owner, self.__wrapped__.__name__)
+
+
+class _Guarded(_Portable, _FunctionWrapper):
+    """A guarded tool."""
+
+    __bound_function_wrapper__ = _Bound
+
+    def __init__(self, fn: Any, tool: Tool) -> None:
+        # A partial of a module function, not a method: no cycle from the proxy to itself.
+        super().__init__(fn, functools.partial(_acall if tool.is_async else _call, tool))
+        self._self_repeatguard = tool
+        self._self_stand_in = _stand_in(tool, raw_function(fn))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if isinstance(self.__wrapped__, types.MethodType):
+            return _Guarded(copy.deepcopy(self.__wrapped__, memo), self._self_repeatguard)
+        return self
+
+    def __reduce__(self) -> Any:
+        if raw_function(self.__wrapped__) is not self.__wrapped__:
+            msg = (
+                f"cannot pickle the guarded {self._self_repeatguard.spec.name!r}: a guard on a "
+                f"partial or a bound method has no name to find it by; guard the def itself"
+            )
+            raise TypeError(msg)
+        return self.__wrapped__.__qualname__
+
+
+def _receiver_of(bound: _Bound) -> Any:
+    return getattr(bound.__wrapped__, "__self__", None)

@@ -1,0 +1,77 @@
+"""The ladder of equal calls (DESIGN section 4): which step a call stands on before it runs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from repeatguard_sdk._ladder import Ladder
+from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._spec import ToolSpec
+from repeatguard_sdk._types import Decision
+
+
+class Step(NamedTuple):
+    """Where a call stands.
+
+    Attributes:
+        decision: what the ladder says, leaving budgets and modes aside.
+        count: the count this call makes if it proves equal; 1 starts afresh.
+    """
+
+    decision: Decision
+    count: int
+
+
+FIRST = Step("execute", 1)
+
+
+def is_current(entry: Entry, spec: ToolSpec, ledger: Ledger, *, whole_run: bool) -> bool:
+    """Tell whether nothing has changed since the entry's newest outcome.
+
+    Bookkeeping looks at what lies between instead: only an equal call right after counts.
+    A filled slot stays filled whatever happens in the world.
+    """
+    if not entry.seen:
+        return False
+    if spec.effect == "bookkeeping":
+        return ledger.previous is entry
+    return whole_run or spec.slot is not None or entry.epoch == ledger.epoch
+
+
+def is_carried(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
+    """Tell whether a noted key keeps its count although its epoch has passed.
+
+    So it is while only tools of unknown effect lie between: they may have changed
+    anything, so the call must run, but a loop through a shell must not escape.
+    """
+    return (
+        entry.noted
+        and entry.hard == ledger.hard_epoch
+        and spec.effect not in ("bookkeeping", "write", "final")
+    )
+
+
+def before(
+    entry: Entry, spec: ToolSpec, ladder: Ladder | None, ledger: Ledger, *, whole_run: bool
+) -> Step:
+    """Say what the ladder does with one more call of a known key.
+
+    Args:
+        entry: what is known of the key.
+        spec: the tool's declaration.
+        ladder: the ladder that holds for it now, `None` for a tool that is only counted.
+        ledger: the run's memory, read only.
+        whole_run: whether epochs count for nothing (the strict policy).
+    """
+    if is_current(entry, spec, ledger, whole_run=whole_run):
+        count = entry.count + 1
+        if ladder is None:
+            return Step("execute", count)
+        if ladder.exit is not None and count >= ladder.exit:
+            return Step("exit", count)
+        if ladder.withhold is not None and count >= ladder.withhold:
+            return Step("refuse" if entry.failed else "replay", count)
+        return Step("execute", count)
+    if entry.seen and is_carried(entry, spec, ledger):
+        return Step("execute", entry.count + 1)
+    return FIRST

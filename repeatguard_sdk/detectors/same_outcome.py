@@ -1,0 +1,129 @@
+"""One tool failing alike, finding nothing, or failing again and again, whatever the arguments."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+from repeatguard_sdk._ledger import ToolState
+from repeatguard_sdk._spec import ToolSpec
+from repeatguard_sdk._types import MISSING
+
+# A result that long says more than "nothing found".
+_SHORT_TEXT = 80
+_THINGS = (
+    r"results?|match(?:es)?|hits?|records?|rows?|items?|entries|entry|data|documents?|files?|"
+    r"output|content|scans?|events?|orders?|users?|products?|answers?|occurrences?|suggestions?"
+)
+_NOTHING = re.compile(
+    rf"\W*(?:(?:no|zero|0)\s+(?:[\w-]+\s+){{0,3}}(?:{_THINGS})\b.*"
+    rf"|nothing(?:\s+was)?(?:\s+found|\s+matched)?|none(?:\s+found)?|not found|empty"
+    rf"|empty\s+(?:{_THINGS}|list|response|string)|\(?empty [\w]+\)?|n/a|null)\W*",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class Row(NamedTuple):
+    """Outcomes of one tool in a row that are worth a note."""
+
+    what: str
+    length: int
+
+
+def found_nothing(result: Any, spec: ToolSpec) -> bool:
+    """Tell whether a result found nothing.
+
+    By default: `None`, blank text, empty containers and JSON text of them, an object whose
+    only list is empty, and a short text such as "no results"; ``empty=`` of the tool decides
+    otherwise. A predicate that raises counts as "found something".
+    """
+    rule = spec.empty
+    if rule is MISSING:
+        return _is_empty(result)
+    try:
+        return bool(rule(result)) if callable(rule) else bool(result == rule)
+    except Exception:
+        return False
+
+
+def _is_empty(result: Any) -> bool:
+    if result is None:
+        return True
+    if isinstance(result, str):
+        return _is_empty_text(result)
+    if isinstance(result, (list, tuple, set, frozenset)):
+        return not result
+    if isinstance(result, dict):
+        lists = [item for item in result.values() if isinstance(item, list)]
+        return not result or (len(lists) == 1 and not lists[0])
+    return False
+
+
+def _is_empty_text(text: str) -> bool:
+    if len(text) > 4 * _SHORT_TEXT:
+        return False
+    text = text.strip()
+    if not text:
+        return True
+    if text[0] in "[{" or text == "null":
+        try:
+            return _is_empty(json.loads(text))
+        except ValueError:
+            return False
+    return len(text) <= _SHORT_TEXT and _NOTHING.fullmatch(text) is not None
+
+
+def is_blank(result: Any) -> bool:
+    """Tell whether a result says nothing at all, as a tool that has nothing to say always does."""
+    return result is None or (isinstance(result, str) and not result.strip())
+
+
+def add_success(state: ToolState, turn: int, *, empty: bool, blank: bool) -> None:
+    """Add a result to the tool's row: it ends a row of failures, and feeds or ends one of empties.
+
+    The results of one turn count once, for the model asked all of it before it saw any: one of
+    three wrong notes on 174 real runs was such a batch.
+    """
+    if state.failures or not empty:
+        state.end_row()
+    state.has_spoken = state.has_spoken or not blank
+    if empty and state.row_turn != turn:
+        state.empties += 1
+        state.row_turn = turn
+
+
+def add_failure(state: ToolState, turn: int, token: Hashable) -> None:
+    """Add a failure to the tool's row; those of one turn count once."""
+    if state.empties:
+        state.end_row()
+    if state.row_turn == turn:
+        return
+    state.row_turn = turn
+    state.failures += 1
+    state.errors = state.errors + 1 if token == state.error_token else 1
+    state.error_token = token
+
+
+def noteworthy(
+    state: ToolState, *, errors: int | None, empties: int | None, failures: int | None
+) -> Row | None:
+    """Return the row that has just become worth a note; once a row.
+
+    A tool that has never said anything, such as a place to think, may have nothing to say: it
+    gets twice the patience. The other two of the three wrong notes were such a tool's.
+    """
+    if state.row_noted:
+        return None
+    if empties is not None and not state.has_spoken:
+        empties *= 2
+    for what, length, threshold in (
+        ("errors alike", state.errors, errors),
+        ("empty results", state.empties, empties),
+        ("failures", state.failures, failures),
+    ):
+        if threshold is not None and length >= threshold:
+            state.row_noted = True
+            return Row(what, length)
+    return None
