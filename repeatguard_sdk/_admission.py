@@ -9,6 +9,7 @@ from typing import Any
 from repeatguard_sdk._call import CallDecision, Finding
 from repeatguard_sdk._flight import Flight, Landing
 from repeatguard_sdk._ledger import Entry, ToolState
+from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._types import MISSING, Decision, Mode
 
@@ -87,7 +88,7 @@ class Admission:
         self.fact = ""
         self.budget: int | None = None
         self.finding: Finding | None = None
-        self.observation: Any = None
+        self.observation: Observation | None = None
         self.differed: bool | None = None
         self.call_id: str | None = None
         self.args: tuple[Any, ...] = ()

@@ -18,7 +18,7 @@ from repeatguard_sdk._reporting import Reporter
 from repeatguard_sdk._scope import Inside, StuckSignal, active, call_ids
 from repeatguard_sdk._speaking import entry_facts, observe, options_view, result_of, stuck_outcome
 from repeatguard_sdk._toolset import Toolset
-from repeatguard_sdk._types import MISSING, Deliver, OnStuck
+from repeatguard_sdk._types import MISSING, Deliver, OnStuck, Reason
 
 _ENDED_TEXT = "This task has ended: nothing more is run. "
 
@@ -234,5 +234,5 @@ class CallPath:
         if call is None:
             return None
         with engine.lock:
-            reason = "stuck" if engine.stuck else "finished"
+            reason: Reason = "stuck" if engine.stuck else "finished"
             return stuck_outcome(engine.ledger, call, reason=reason, offered=self._offered)

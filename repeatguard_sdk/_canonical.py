@@ -6,11 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from repeatguard_sdk._encode import encode, record_fields
-from repeatguard_sdk._walk import digested, fold_text, plain, text_digest, type_name
-from repeatguard_sdk.exceptions import NoIdentityError
+from repeatguard_sdk._walk import class_of, digested, fold_text, plain, text_digest, type_name
 
 __all__ = [
     "TEXT_LIMIT",
@@ -28,6 +27,7 @@ __all__ = [
 TEXT_LIMIT = 256
 _TOKEN_LIMIT = 64
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
+_NONE = type(None)
 
 Volatile = tuple[str, ...] | Callable[[Any], Any]
 
@@ -72,21 +72,24 @@ def canonical(
     if cls is bool:
         # The bytes that `encode` gives: too common to walk for.
         return b"T" if value else b"F"
-    if cls is not str and cls is not int and cls is not float and value is not None:
-        try:
-            value = plain(value)
-        except Exception:  # noqa: BLE001 - `encode` meets it again and says so
-            pass
+    if cls is not str and cls is not int and cls is not float:
+        value = _plain(value)
         cls = class_of(value)
     if cls is str:
         return text_token(fold_text(value) if folded else value)
-    number: Hashable = value
-    if cls is int or number is None:
-        return number
+    if cls is int or cls is _NONE:
+        return cast(Hashable, value)
     if cls is float and value == value:  # noqa: PLR0124 - NaN is not
-        return round(value, 2) if folded else number
+        return cast(Hashable, round(value, 2) if folded else value)
     raw = encode(value, pins, lenient=lenient, folded=folded)
     return raw if len(raw) <= _TOKEN_LIMIT else digested(raw)
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return plain(value)
+    except Exception:  # noqa: BLE001 - `encode` meets it again, and says so
+        return value
 
 
 def identity(value: Any, *, folded: bool = False) -> Hashable:
@@ -117,7 +120,7 @@ def digest(value: Any) -> str:
 def _unpinned(value: Any) -> Any:
     if type(value) is Pinned:
         return value.token
-    return tuple(map(_unpinned, value)) if type(value) is tuple else value
+    return tuple(_unpinned(each) for each in value) if class_of(value) is tuple else value
 
 
 def comparable(result: Any, volatile: Volatile = ()) -> Hashable | None:
@@ -163,13 +166,14 @@ def _stable(result: Any, volatile: Volatile) -> Any:
 def _without(value: Any, name: str) -> Any:
     """A copy of the value that lacks the named part, wherever its path begins at the root."""
     if isinstance(value, Mapping):
-        kept = {key: part for key, part in value.items() if key != name}
+        mapping = cast(Mapping[Any, Any], value)
+        kept = {key: part for key, part in mapping.items() if key != name}
         head, _, rest = name.partition(".")
         if rest and head in kept:
             kept[head] = _without(kept[head], rest)
         return kept
     if isinstance(value, list | tuple):
-        return [_without(part, name) for part in value]
+        return [_without(part, name) for part in cast(list[Any], value)]
     fields = record_fields(value)
     return value if fields is None else (type(value), _without(fields, name))
 
@@ -191,7 +195,9 @@ def _error_token(error: BaseException, levels: int) -> Hashable:
         token: Hashable = text_token(text)
     except Exception:  # noqa: BLE001 - an error that cannot be printed is told by its type
         token = None
-    inner = getattr(error, "exceptions", None) if hasattr(type(error), "subgroup") else None
+    # Python 3.10 has no exception groups, but a backport of the same shape.
+    inner: Any = getattr(error, "exceptions", None) if hasattr(type(error), "subgroup") else None
     if not isinstance(inner, tuple) or not levels:
         return (name, token)
-    return (name, token, tuple(_error_token(each, levels - 1) for each in inner))
+    errors = cast(tuple[BaseException, ...], inner)
+    return (name, token, tuple(_error_token(each, levels - 1) for each in errors))

@@ -13,7 +13,8 @@ import functools
 import re
 import sys
 import types
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from repeatguard_sdk._walk import (
@@ -125,8 +126,7 @@ def _windows_path(walk: Walk, value: Any, depth: int) -> bytes:
 
 def _enum(walk: Walk, value: enum.Enum, depth: int) -> bytes:
     # A combination of flags has no name in Python 3.10.
-    name: str | None = value.name
-    member = value.value if name is None else name
+    member = value.name or value.value
     return tagged(b"E", type_text(class_of(value))) + walk.encode(member, depth)
 
 
@@ -299,7 +299,7 @@ _FAMILIES: tuple[tuple[type | tuple[type, ...], Handler], ...] = (
     ((str, int, float), base_value),
     ((bytes, bytearray), byte_string),
     ((dict, Mapping), mapping),
-    ((set, frozenset, Set), a_set),
+    ((set, frozenset, AbstractSet), a_set),
     (type, _class),
 )
 

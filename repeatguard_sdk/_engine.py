@@ -13,6 +13,7 @@ from repeatguard_sdk._canonical import comparable, comparable_error
 from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._flight import Flight, Landing, land
 from repeatguard_sdk._identity import Identity, identify
+from repeatguard_sdk._joining import answer_from, remember_id, share
 from repeatguard_sdk._ledger import Entry, Ledger
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
@@ -23,7 +24,6 @@ from repeatguard_sdk.detectors import repeat
 from repeatguard_sdk.detectors.same_outcome import found_nothing, is_blank
 from repeatguard_sdk.exceptions import NoIdentityError, RepeatedFailure
 
-_MAX_CALL_IDS = 10_000
 _DIGITS = re.compile(r"\d+")
 
 
@@ -94,8 +94,8 @@ class Engine:
                 self._answer_ended(call)
             elif identity is None:
                 self._execute(call, None)
-            elif not self._join(call):
-                self._climb(call, identity)
+            else:
+                self._place(call, identity)
         return call
 
     def _identify(
@@ -110,55 +110,19 @@ class Engine:
                 self._on_uncountable(tool, str(reason))
             return None
 
-    def _join(self, call: Admission) -> bool:
-        """Share the outcome of an equal call that is running, of this turn, or of this call id."""
-        entry, spec, ledger = call.entry, call.tool.spec, self.ledger
-        if entry is None:
-            return False
-        if call.call_id is not None and self._redelivered(call, entry):
-            return True
-        if not spec.withheld:
-            return False
-        flight = entry.flight
-        running = flight is not None and flight.epoch == ledger.epoch
-        if not running and not (
-            ledger.turns_marked
-            and entry.turn == ledger.turn
-            and entry.epoch == ledger.epoch
-            and entry.seen
-        ):
-            return False
-        if call.mode != "enforce":
+    def _place(self, call: Admission, identity: Identity) -> None:
+        """Share another call's outcome where there is one to share, else climb."""
+        how = share(call, self.ledger)
+        if how == "share":
+            call.decision = call.would = "join"
             call.counts = False
-            self._execute(call, entry)
-            call.would = "join"
-            return True
-        if running and flight is not None:
-            call.waiter = flight.join()
-        elif not self._answer_from(call, entry):
-            return False
-        self._count_join(call)
-        return True
-
-    @staticmethod
-    def _count_join(call: Admission) -> None:
-        call.decision = call.would = "join"
-        call.counts = False
-        call.state.joined += 1
-
-    def _redelivered(self, call: Admission, entry: Entry) -> bool:
-        """Answer a call id that was answered before; one that failed is a retry and runs again."""
-        known = self.ledger.call_ids.get(call.call_id or "")
-        if known is None or known[0] is not entry:
-            return False
-        call.counts = False
-        if entry.flight is not None and call.tool.spec.withheld:
-            call.waiter = entry.flight.join()
-        elif not known[1] or not self._answer_from(call, entry):
-            self._execute(call, entry)
-            return True
-        self._count_join(call)
-        return True
+            call.state.joined += 1
+        elif how == "again":
+            call.counts = False
+            self._execute(call, call.entry)
+            call.would = "execute" if call.mode == "enforce" else "join"
+        else:
+            self._climb(call, identity)
 
     def _climb(self, call: Admission, identity: Identity) -> None:
         """Put a call on its ladder."""
@@ -171,7 +135,7 @@ class Engine:
             return
         ladder = policy.ladder(spec.effect, repeatable=spec.repeatable, failed=entry.failed)
         step = repeat.before(entry, spec, ladder, ledger, whole_run=policy.whole_run)
-        call.count = step.count
+        call.count = step.position
         if step.decision == "execute" or call.mode != "enforce":
             call.would = step.decision
             self._execute(call, entry)
@@ -188,17 +152,17 @@ class Engine:
     def _withhold(self, call: Admission, entry: Entry, step: repeat.Step) -> None:
         """Answer a call without running it, or run it after all where there is no answer."""
         spec, ledger, policy = call.tool.spec, self.ledger, self.policy
-        answered = self._answer_from(call, entry)
+        answered = answer_from(call, entry)
         if step.decision == "replay" and not answered:
             if spec.effect not in ("write", "final"):
                 self._execute(call, entry)
                 return
-            step = repeat.Step("refuse", step.count)
-        entry.count = step.count
+            step = repeat.Step("refuse", step.position)
+        entry.count = step.position
         entry.total += 1
         entry.turn, entry.last_call = ledger.turn, call.number
         call.decision = call.would = step.decision
-        call.finding = Finding(kind="repeat", count=step.count, cause=identical_cause(entry))
+        call.finding = Finding(kind="repeat", count=step.position, cause=identical_cause(entry))
         entry.noted = True
         ledger.previous = entry
         if spec.effect != "bookkeeping":
@@ -232,21 +196,11 @@ class Engine:
             call.finding = Finding(kind="asked_again", count=count, cause=f"{fact} is known")
         return True
 
-    def _answer_from(self, call: Admission, entry: Entry) -> bool:
-        """Take the answer of a call from the ledger, if the ledger has one."""
-        if entry.failed:
-            call.error = entry.error
-            return call.error is not None
-        if entry.stored is None:
-            return False
-        call.value = entry.stored.deliver()
-        return True
-
     def _answer_ended(self, call: Admission) -> None:
         call.decision = call.would = "exit"
         call.counts = False
         if call.entry is not None:
-            self._answer_from(call, call.entry)
+            answer_from(call, call.entry)
 
     def _execute(self, call: Admission, entry: Entry | None) -> None:
         """Let the tool run, unless its budget is spent."""
@@ -316,7 +270,7 @@ class Engine:
     def _settle(self, call: Admission, outcome: Settled, landing: Landing) -> None:
         with self.lock:
             waiters = self._depart(call)
-            self._remember_id(call, ok=not outcome.failed)
+            remember_id(self.ledger, call, ok=not outcome.failed)
             if call.entry is None:
                 self.ledger.previous = None
                 self.ledger.ring.clear()
@@ -344,14 +298,6 @@ class Engine:
         with self.lock:
             waiters = self._depart(call)
         land(waiters, Landing("abandoned"))
-
-    def _remember_id(self, call: Admission, *, ok: bool) -> None:
-        if call.call_id is None or call.entry is None:
-            return
-        ids = self.ledger.call_ids
-        ids[call.call_id] = (call.entry, ok)
-        if len(ids) > _MAX_CALL_IDS:
-            ids.popitem(last=False)
 
     def _fill_slot(self, call: Admission, answer: Any) -> None:
         if call.entry is None or not isinstance(call.entry.key, tuple):

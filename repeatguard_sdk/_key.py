@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import linecache
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -74,7 +74,7 @@ class CompiledKey:
             TypeError: they do not fit the tool.
         """
         bound = self._bind(*args, **kwargs)
-        extra = bound.pop(self._extra) if self._extra else {}
+        extra: dict[str, Any] = bound.pop(self._extra, {}) if self._extra else {}
         for name, value in extra.items():
             if name not in self._hidden:
                 bound.setdefault(name, value)
@@ -103,7 +103,8 @@ def generic_key(arguments: Any) -> Key:
         return ()
     if not isinstance(arguments, Mapping):
         return (identity(arguments),)
-    named = {str(name): value for name, value in arguments.items()}
+    given = cast(Mapping[Any, Any], arguments)
+    named = {str(name): value for name, value in given.items()}
     return tuple((name, identity(named[name])) for name in sorted(named))
 
 
@@ -115,7 +116,7 @@ def _stripped(text: str) -> str:
     return text if "\n" in text else text.strip()
 
 
-def _normal(rule: Rule | None, *, strip: bool, folded: bool) -> Callable[[Any], Hashable]:
+def _normal(rule: Rule | str | None, *, strip: bool, folded: bool) -> Callable[[Any], Hashable]:
     """The function from any value of a parameter to its element of the key."""
     apply = function_of(rule) if rule is not None else None
     folded = folded and rule != "exact"

@@ -36,7 +36,6 @@ class Entry:
         seen: whether it has had an outcome at all.
         failed: whether that outcome is an error.
         error: the stored error, without traceback.
-        useful: whether that outcome is a result that found something.
         noted: whether an observation about it was given in the present count.
         retries: transient failures that counted for nothing.
         generation: the compaction after which its stored result was last delivered.
@@ -58,7 +57,6 @@ class Entry:
     seen: bool = False
     failed: bool = False
     error: BaseException | None = None
-    useful: bool = False
     noted: bool = False
     retries: int = 0
     generation: int = 0
@@ -160,6 +158,8 @@ class Ledger:
         self.tools: dict[str, ToolState] = {}
         self.ring = PairRing()
         self.previous: Entry | None = None
+        # The newest entry of each tool whose result found something.
+        self.found: dict[str, Entry] = {}
         self.known: dict[str, Any] = {}
         self.call_ids: OrderedDict[str, tuple[Entry, bool]] = OrderedDict()
         self.changing_in_flight = 0

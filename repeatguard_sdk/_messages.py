@@ -16,7 +16,7 @@ _USER_ONLY = {
         "a later system message is hoisted into the system prompt or refused, depending on the "
         "model and the client"
     ),
-    "gemini": "contents know only the roles user and model; system text is set once, for the request",
+    "gemini": "contents know only user and model; system text is set once for the whole request",
 }
 
 
@@ -65,7 +65,7 @@ def _rank(provider: str, role: str | None) -> Rank:
         return "developer"
     if role == "system":
         return "system"
-    msg = f"messages: role {role!r} cannot carry an observation; write 'user', 'developer' or 'system'"
+    msg = f"messages: role {role!r} cannot carry this; write 'user', 'developer' or 'system'"
     raise ValueError(msg)
 
 

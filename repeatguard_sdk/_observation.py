@@ -47,8 +47,8 @@ class ObservationFacts:
         slot: for ``asked_again``: the name of the fact.
         known: for ``asked_again``: the fact.
         options: what is still open.
-        style: ``"options"``, ``"bare"`` (a control that says nothing new), or a callable that writes
-            the text itself.
+        style: ``"options"``, ``"bare"`` (a control that says nothing new), or a callable that
+            writes the text itself.
         brief: a later reminder: one sentence, no list.
         rank: the rank of the message the text is for. At developer and system rank the facts hold
             no text of a tool: `arguments` is empty, `result` and `known` are missing.
@@ -208,7 +208,8 @@ def _repeat(facts: ObservationFacts) -> str:
 def _failure(facts: ObservationFacts) -> str:
     if facts.executed:
         return (
-            f"{_call(facts)} failed as it did {_before(facts)}. Unchanged, it will fail the same way."
+            f"{_call(facts)} failed as it did {_before(facts)}. "
+            "Unchanged, it will fail the same way."
         )
     return (
         f"{_call(facts)} failed alike each time it was run{_result(facts)}. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from repeatguard_sdk._types import MISSING, Reason
 from repeatguard_sdk.events import Event, EventSink, GuardWarning, RepeatEvent, RunRecord, SafeSink
 
 _PREVIEW = 200
+# Where warnings go that no sink takes: a developer should not miss them.
+_LOG = logging.getLogger("repeatguard_sdk")
 
 
 class Reporter:
@@ -80,12 +83,17 @@ class Reporter:
         if not self._faulted:
             self._faulted = True
             name = type(error).__name__
-            self._warn(tool.spec.name, f"the guard failed and let the call through: {name}: {error}")
+            what = f"the guard failed and let the call through: {name}: {error}"
+            self._warn(tool.spec.name, what, error)
 
-    def _warn(self, tool: str, what: str) -> None:
-        if self._sink is not None:
+    def _warn(self, tool: str, what: str, fault: Exception | None = None) -> None:
+        if self._sink is None:
+            _LOG.warning("%s: %s", tool, what)
+        else:
             self._sink.emit(
-                GuardWarning(run_id=self._run_id, at=self._clock(), tool=tool, what=what)
+                GuardWarning(
+                    run_id=self._run_id, at=self._clock(), tool=tool, what=what, fault=fault
+                )
             )
 
     def end(self, ledger: Ledger, reason: Reason) -> None:

@@ -75,7 +75,7 @@ def cents(value: Any) -> int | None:
         return None
 
 
-def function_of(rule: Rule) -> Callable[[Any], Any] | None:
+def function_of(rule: Rule | str) -> Callable[[Any], Any] | None:
     """The function that applies a rule, or None for ``"exact"`` and ``"ignore"``."""
     return _tolerant(rule) if callable(rule) else _FUNCTIONS.get(rule)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 
 class Scope(Protocol):
@@ -38,11 +38,11 @@ class StuckSignal(BaseException):
     A `BaseException`, because most frameworks feed an `Exception` back to the model.
     """
 
-    def __init__(self, *_: Any) -> NoReturn:
+    run: Any
+
+    def __init__(self, *_: Any) -> None:
         msg = "this signal is raised by a run only; to end one yourself, leave its block"
         raise TypeError(msg)
-
-    run: Any
 
     @classmethod
     def of(cls, run: Any) -> StuckSignal:
@@ -55,17 +55,21 @@ class StuckSignal(BaseException):
         return "the run ended; see run.outcome"
 
 
+def _is_signal_of(error: BaseException, run: Any) -> bool:
+    return isinstance(error, StuckSignal) and error.run is run
+
+
 def take_signal(error: BaseException | None, run: Any) -> tuple[bool, BaseException | None]:
     """Take the signal of `run` out of an error, also out of groups.
 
     Returns:
         Whether it was there, and what is left of the error.
     """
-    if isinstance(error, StuckSignal):
-        return (True, None) if error.run is run else (False, error)
+    if error is not None and _is_signal_of(error, run):
+        return True, None
     # By its method and not by its class: Python 3.10 has groups from a backport only.
     split = getattr(error, "split", None)
     if split is None or not hasattr(error, "exceptions"):
         return False, error
-    found, rest = split(lambda leaf: isinstance(leaf, StuckSignal) and leaf.run is run)
+    found, rest = split(lambda leaf: _is_signal_of(leaf, run))
     return (True, rest) if found is not None else (False, error)

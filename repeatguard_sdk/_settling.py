@@ -12,6 +12,7 @@ from repeatguard_sdk._call import Finding
 from repeatguard_sdk._copies import Stored
 from repeatguard_sdk._ledger import Entry, Ledger
 from repeatguard_sdk._policy import Policy
+from repeatguard_sdk._types import CHANGING_EFFECTS
 from repeatguard_sdk.detectors import cycle as cycles
 from repeatguard_sdk.detectors import repeat, same_outcome
 
@@ -44,6 +45,9 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
     if outcome.transient and entry.retries < policy.transient_retries:
         entry.retries += 1
         call.counts = False
+        if call.tool.spec.effect in CHANGING_EFFECTS and not policy.whole_run:
+            # A time-out says nothing of what was done before it.
+            ledger.open_epoch(hard=call.tool.spec.effect != "unknown")
         return
     entry, equal = _compare(ledger, policy, call, entry, outcome)
     changed = not equal and not _same_answer(entry, outcome)
@@ -55,7 +59,8 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
     _move_epoch(ledger, policy, call, entry, outcome, changed=changed)
     entry.seen, entry.failed = True, outcome.failed
     entry.token, entry.error = outcome.token, outcome.error
-    entry.useful = not (outcome.failed or outcome.empty)
+    if not (outcome.failed or outcome.empty):
+        ledger.found[entry.tool] = entry
     entry.turn, entry.last_call = call.turn, call.number
     entry.generation = ledger.generation
     if not equal or entry.stored is None:
@@ -131,15 +136,18 @@ def _move_epoch(
     *,
     changed: bool,
 ) -> None:
-    """Open an epoch if this outcome may have changed the world, and stamp the entry."""
+    """Open an epoch if this outcome may have changed the world, and stamp the entry.
+
+    A write that failed did nothing. An unknown tool that failed in a new way may have done half.
+    """
     effect = call.tool.spec.effect
     opens = hard = False
-    if policy.whole_run or outcome.failed:
+    if policy.whole_run:
         pass
-    elif effect == "write" or (effect == "ask" and not outcome.empty):
-        opens = hard = True
     elif effect == "unknown":
         opens = changed
+    elif not outcome.failed:
+        opens = hard = effect in ("write", "final") or (effect == "ask" and not outcome.empty)
     if opens:
         ledger.open_epoch(hard=hard)
     if opens or call.epoch == ledger.epoch:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
@@ -18,6 +19,7 @@ from repeatguard_sdk._types import MISSING, Reason
 
 _ANSWERING = frozenset({"read", "ask", "unknown", "live"})
 _PREVIEW = 200
+_MAX_TRIED = 50
 
 
 def options_view(ledger: Ledger, call: Admission, tools: Sequence[ToolSpec]) -> OptionsView:
@@ -53,16 +55,12 @@ def _answers(
     ledger: Ledger, call: Admission, specs: Mapping[str, ToolSpec]
 ) -> tuple[tuple[str, int], ...]:
     """Return the results in context that found something, other than the repeated one."""
-    return tuple(
-        (entry.tool, entry.last_call)
-        for entry in ledger.entries()
-        if entry is not call.entry
-        and entry.seen
-        and not entry.failed
-        and entry.useful
-        and entry.tool in specs
-        and specs[entry.tool].effect in _ANSWERING
-    )
+    found = [
+        (entry.last_call, name)
+        for name, entry in ledger.found.items()
+        if entry is not call.entry and name in specs and specs[name].effect in _ANSWERING
+    ]
+    return tuple((name, number) for number, name in sorted(found))
 
 
 def observe(
@@ -101,10 +99,15 @@ def observe(
 def entry_facts(call: Admission, known: Mapping[str, Any], *, brief: bool) -> dict[str, Any]:
     """Return what an observation says of the ledger's entry; read under the run's lock."""
     entry = call.entry
+    finding = call.finding
+    result = result_of(entry)
+    if finding is not None and finding.cause == "failures":
+        # They differ: to quote one would say they were the same.
+        result = MISSING
     return {
         "first_call": 0 if entry is None else entry.first_call,
         "failed": entry is not None and entry.failed,
-        "result": result_of(entry),
+        "result": result,
         "known": known.get(call.fact, MISSING),
         "brief": brief,
     }
@@ -142,10 +145,16 @@ def stuck_outcome(
         result="(not kept)" if kept is MISSING else quote(kept, _PREVIEW),
         failed=entry is not None and entry.failed,
         loop_start=start,
-        tried=tuple(_tried(other) for other in ledger.entries() if other is not entry and other.seen),
+        tried=tuple(_tried(other) for other in _others(ledger, entry)),
         known=dict(ledger.known),
         options=tuple(offered),
     )
+
+
+def _others(ledger: Ledger, entry: Entry | None) -> Iterable[Entry]:
+    """Return the newest of the other calls; a person reads no more of them."""
+    others = (other for other in ledger.entries() if other is not entry and other.seen)
+    return deque(others, maxlen=_MAX_TRIED)
 
 
 def _tried(entry: Entry) -> TriedCall:

@@ -22,7 +22,7 @@ RECORD_VARIABLE = "repeatguard_record"
 
 _MAX_LAYERS = 32
 _OPTION_LENGTH = 120
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\b[ei]\.[ge]\.)\s+(?=[^a-z\s])")
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-.\s]+")
 
 
@@ -202,12 +202,9 @@ def _check_nameable(fn: Any, raw: Any, name: Any) -> None:
 
 
 def _type_name(obj: Any) -> str:
-    kind = type(obj)
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    bases: tuple[type, ...] = type(obj).__mro__
+    module, name = bases[0].__module__, bases[0].__qualname__
+    return name if module == "builtins" else f"{module}.{name}"
 
 
 def _shape(where: str, fn: Any) -> Shape:

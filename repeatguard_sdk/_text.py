@@ -28,8 +28,8 @@ _BRACKET = re.compile(
     r"|TOOL_RESULTS?|TOOL_CONTENT)\s*)\]",
     re.IGNORECASE,
 )
-# A role at the head of what was a line, whatever signs stand before it: also after an escaped break
-# and at the start of a string inside JSON text. Bounded, or a text of signs would cost quadratic time.
+# A role at the head of what was a line, whatever signs stand before it: also after an escaped
+# break and at the start of a string inside JSON text. Bounded, or signs would cost quadratic time.
 _ROLE = re.compile(
     r"((?:^|[\n\"']|\\[nr])[\W_]{0,16})"
     r"(human|assistant|system|user|developer|tool|ai|instructions?|response|observation|thought"
@@ -161,7 +161,7 @@ def _stand_in(char: str) -> str:
 
 
 def _compact(value: Any, limit: int) -> tuple[str, bool]:
-    """Write a value as compact JSON until the room is used up; return the text and if it is whole."""
+    """Write a value as compact JSON while there is room; return the text and if it is whole."""
     out: list[str] = []
     try:
         _write(value, out, [_window(limit)], 0)

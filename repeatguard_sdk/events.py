@@ -54,12 +54,17 @@ class RepeatEvent:
 
 @attrs.frozen(kw_only=True)
 class GuardWarning:
-    """Something a developer should mend: a call that cannot be compared, a fault of the guard."""
+    """Something a developer should mend: a call that cannot be compared, a fault of the guard.
+
+    Attributes:
+        fault: the exception, if the guard itself went wrong.
+    """
 
     run_id: str
     at: float
     tool: str
     what: str
+    fault: BaseException | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen(kw_only=True)

@@ -14,6 +14,7 @@ from repeatguard_sdk._registry import Registry
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._tool import guarded_tool
 from repeatguard_sdk._types import MISSING, Decision, Mode
+from repeatguard_sdk.events import MemorySink
 from repeatguard_sdk.exceptions import RepeatedFailure, ScenarioError
 
 _EVENTS = ("user_message", "compaction", "auto_continue", "external_change", "progress")
@@ -97,6 +98,7 @@ class _Stage:
             # A blank name is one that a model wrote; no tool can have it.
             if name.strip():
                 self._declare(name, declaration)
+        self._events = MemorySink()
         self._runs: dict[str, Run] = {}
         self._turns: dict[str, Any] = {}
 
@@ -123,12 +125,18 @@ class _Stage:
             for run in self._runs.values():
                 if run.outcome is None:
                     run.__exit__(None, None, None)
+        for warning in self._events.warnings:
+            if warning.fault is not None:
+                # A live run lets such a call through; a test must not.
+                raise warning.fault
         return played
 
     def _run(self, name: str) -> Run:
         run = self._runs.get(name)
         if run is None:
-            run = self._runs[name] = Run(policy=self._policy, registry=self._registry)
+            run = self._runs[name] = Run(
+                policy=self._policy, registry=self._registry, events=self._events
+            )
             run.__enter__()
         return run
 

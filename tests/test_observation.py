@@ -45,24 +45,23 @@ def write(**changes: Any) -> Observation:
 
 
 WORDINGS = [
-    ({}, 'track(parcel="P-77") was already answered at call 2: "in transit". This time it was '
-     "answered from store, not run again; the answer will not change."),
+    ({}, 'track(parcel="P-77") was already answered at call 2: "in transit". This time it was'),
+    ({}, "This time it was answered from store, not run again; the answer will not change."),
     ({"decision": "refuse"}, "This time it was not run again"),
     ({"first_call": 0, "result": MISSING}, "was already answered before. This time"),
-    ({"decision": "execute"}, 'gave the same result as at call 2: "in transit". Asking again will '
-     "not change it."),
-    ({"effect": "write"}, 'was already done at call 2: "in transit". It was not done a second time'),
+    ({"decision": "execute"}, 'gave the same result as at call 2: "in transit". Asking again will'),
+    ({"effect": "write"}, 'was already done at call 2: "in transit". It was not done a second'),
     ({"effect": "write", "decision": "execute"}, "and has now been done again."),
     ({"effect": "ask"}, "was already asked and answered at call 2"),
     ({"effect": "final"}, "was already handed over at call 2"),
     ({"effect": "unknown"}, "answered from store, not run again"),
-    ({"effect": "live", "decision": "execute", "count": 3}, 'gave the same answer 3 times: '
-     '"in transit". It may be run again, but'),
+    ({"effect": "live", "decision": "execute", "count": 3},
+     'gave the same answer 3 times: "in transit". It may be run again, but'),
     ({"failed": True, "decision": "execute", "result": KeyError("P-77")},
      "failed as it did at call 2: \"KeyError: 'P-77'\". Unchanged, it will fail the same way."),
     ({"failed": True, "decision": "refuse", "count": 3, "result": "no parcel"},
      'failed alike each time it was run: "no parcel". It was not run again; the error stays'),
-    ({"decision": "refuse", "budget": 5}, "not run: its budget of 5 calls for this task is used up"),
+    ({"decision": "refuse", "budget": 5}, "its budget of 5 calls for this task is used up"),
     ({"decision": "refuse", "budget": 1}, "was not run: its budget of 1 call for this task is"),
     ({"decision": "refuse", "reason": "denied\nby the user"},
      'did not reach the tool: "denied by the user". Unchanged, it will be refused again.'),
@@ -195,9 +194,15 @@ def test_a_broken_style_falls_back(broken: Any) -> None:
     ("changes", "text"),
     [
         ({"count": 5}, 'track(parcel="P-77") has now been called 5 times, with the same result'),
-        ({"count": 4, "failed": True}, 'track(parcel="P-77") has now been called 4 times, failing alike'),
+        (
+            {"count": 4, "failed": True},
+            'track(parcel="P-77") has now been called 4 times, failing alike',
+        ),
         ({"finding": "cycle", "cycle": ("a", "b")}, "the calls still go round between a, b"),
-        ({"finding": "no_progress", "count": 6}, "the state of the task has not changed for 6 turns"),
+        (
+            {"finding": "no_progress", "count": 6},
+            "the state of the task has not changed for 6 turns",
+        ),
         ({"finding": "same_outcome", "count": 3}, "track has now found nothing 3 times in a row"),
         ({"finding": "same_outcome", "failed": True}, "track has now failed 2 times in a row"),
         ({"finding": "asked_again", "slot": "order_id"}, "order_id is already known"),

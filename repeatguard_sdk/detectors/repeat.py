@@ -15,11 +15,11 @@ class Step(NamedTuple):
 
     Attributes:
         decision: what the ladder says, leaving budgets and modes aside.
-        count: the count this call makes if it proves equal; 1 starts afresh.
+        position: the count this call makes if it proves equal; 1 starts afresh.
     """
 
     decision: Decision
-    count: int
+    position: int
 
 
 FIRST = Step("execute", 1)
