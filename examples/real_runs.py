@@ -1,8 +1,8 @@
 """174 real agent runs through the guard: each intervention on a line, and at the end the score.
 
-The runs are tau-bench and tau2-bench transcripts (MIT, see tests/data/README.md) in which people
-labelled every repeated call. The guard sees the calls one by one, as it would have live; what the
-agent would have done after a note is not in the data, so every call is walked as it was recorded.
+The runs are tau-bench and tau2-bench transcripts (MIT, see tests/data/README.md) whose repeated
+calls carry a label. The guard sees the calls one by one, as it would have live; what the agent
+would have done after a note is not in the data, so every call is walked as it was recorded.
 
     python examples/real_runs.py [FILE]
 """
@@ -62,7 +62,7 @@ def _text(call: Mapping[str, Any]) -> str:
 
 
 class Score:
-    """What the guard did on the runs, against what people said of each repeated call."""
+    """What the guard did on the runs, against the labels of their repeated calls."""
 
     def __init__(self) -> None:
         self.runs = self.calls = self.flagged = self.right = self.wasted = self.found = 0
@@ -156,20 +156,48 @@ def _finished(run: Mapping[str, Any], call: Mapping[str, Any]) -> bool:
     return call["effect"] == "terminal" and not call["error"]
 
 
-def _line(run: Mapping[str, Any], call: Mapping[str, Any], played: PlayedCall) -> str:
-    said = "" if played.observation is None else played.observation.splitlines()[0]
+HEADINGS = ("run", "call", "guard", "as call", "label", "tool", "what came back")
+
+
+def _row(*cells: object) -> str:
+    widths = (">4", ">5", "<7", ">7", "<15", "<27", "")
+    return "  ".join(f"{cell!s:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _line(
+    number: int, run: Mapping[str, Any], call: Mapping[str, Any], played: PlayedCall
+) -> str:
+    decided = played.value
+    assert decided is not None
+    did = "note" if played.decision == "execute" else played.decision
+    came = played.error or str(played.returned)
+    if did == "exit":
+        end = "finished" if _finished(run, call) else "stuck"
+        assert decided.finding is not None
+        came = f"=> the run ends {end}: {_times(decided.finding)}"
+    first = "" if decided.observation is None else decided.observation.first_call or ""
     label = call.get("repeat_label") or "-"
-    return f"{run['run_id'][-34:]:>34} #{call['i']:<3} {played.decision:<8} {label:<16} {said[:110]}"
+    return _row(number, decided.call, did, first, label, call["tool"], _clamp(came))
+
+
+def _clamp(text: str, width: int = 60) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def main() -> None:
-    """Print the interventions and the score."""
+    """Print the interventions and the score, and the score of a plain count beside it."""
     runs = load(Path(sys.argv[1])) if len(sys.argv) > 1 else load()
+    numbers = {run["run_id"]: number for number, run in enumerate(runs, start=1)}
+    print(_row(*HEADINGS))
     for run, call, played, _ in walk(runs):
         if played.decision != "execute" or played.observation is not None:
-            print(_line(run, call, played))
-    print()
+            print(_line(numbers[run["run_id"]], run, call, played))
+    recorded = sum(len(run["calls"]) for run in runs)
+    print(f"\nThe default policy ({recorded} calls recorded; a run is walked up to its exit):")
     print(measure(runs))
+    print("\nFor comparison a plain count, Policy.strict() (2nd equal call replayed, 3rd the exit):")
+    print(measure(runs, Policy.strict()))
 
 
 if __name__ == "__main__":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from concurrent.futures import Future
+from types import MappingProxyType
 from typing import Any
 
 from repeatguard_sdk._call import CallDecision, Finding
 from repeatguard_sdk._flight import Flight, Landing
-from repeatguard_sdk._ledger import Entry, ToolState
+from repeatguard_sdk._ledger import Entry, First, ToolState
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._types import MISSING, Decision, Mode
@@ -33,35 +34,27 @@ class Admission:
         finding: what was found.
     """
 
-    __slots__ = (
-        "args",
-        "budget",
-        "call_id",
-        "count",
-        "counts",
-        "decision",
-        "differed",
-        "entry",
-        "epoch",
-        "error",
-        "executed",
-        "fact",
-        "finding",
-        "flight",
-        "fold",
-        "key",
-        "kwargs",
-        "mode",
-        "number",
-        "observation",
-        "reason",
-        "state",
-        "tool",
-        "turn",
-        "value",
-        "waiter",
-        "would",
-    )
+    # Defaults on the class: most calls set few of them, and each one set costs.
+    decision: Decision = "execute"
+    would: Decision = "execute"
+    counts: bool = True
+    count: int = 1
+    executed: bool = False
+    entry: Entry | None = None
+    key: Hashable = None
+    flight: Flight | None = None
+    waiter: Future[Landing] | None = None
+    value: Any = MISSING
+    error: BaseException | None = None
+    reason: str = ""
+    fact: str = ""
+    budget: int | None = None
+    finding: Finding | None = None
+    observation: Observation | None = None
+    differed: bool | None = None
+    call_id: str | None = None
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self, tool: Tool, state: ToolState, number: int, turn: int, epoch: int, mode: Mode
@@ -72,27 +65,6 @@ class Admission:
         self.turn = turn
         self.epoch = epoch
         self.mode = mode
-        self.decision: Decision = "execute"
-        self.would: Decision = "execute"
-        self.counts = True
-        self.count = 1
-        self.executed = False
-        self.entry: Entry | None = None
-        self.key: Hashable = None
-        self.fold: Hashable = None
-        self.flight: Flight | None = None
-        self.waiter: Future[Landing] | None = None
-        self.value: Any = MISSING
-        self.error: BaseException | None = None
-        self.reason = ""
-        self.fact = ""
-        self.budget: int | None = None
-        self.finding: Finding | None = None
-        self.observation: Observation | None = None
-        self.differed: bool | None = None
-        self.call_id: str | None = None
-        self.args: tuple[Any, ...] = ()
-        self.kwargs: Mapping[str, Any] = {}
 
     def arguments(self) -> Mapping[str, Any]:
         """Return the bound arguments, for a preview."""
@@ -115,3 +87,19 @@ class Admission:
             finding=self.finding,
             observation=self.observation,
         )
+
+
+def first_decision(first: First) -> CallDecision:
+    """Return what became of a first call that needed no admission."""
+    state, _, number, turn, _ = first
+    return CallDecision(
+        call=number,
+        turn=turn,
+        tool=state.name,
+        decision="execute",
+        would="execute",
+        executed=True,
+        count=1,
+        finding=None,
+        observation=None,
+    )

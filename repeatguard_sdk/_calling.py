@@ -10,7 +10,9 @@ from typing import Any
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._copies import clone_error
 from repeatguard_sdk._engine import Engine
+from repeatguard_sdk._firsts import FirstCalls
 from repeatguard_sdk._flight import Landing
+from repeatguard_sdk._ledger import First
 from repeatguard_sdk._observation import Observation, append_to_result
 from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._registry import Tool
@@ -41,6 +43,7 @@ class CallPath:
         deliver: Deliver,
     ) -> None:
         self._engine = engine
+        self._firsts = FirstCalls(engine)
         self._reporter = reporter
         self._toolset = toolset
         self._on_stuck = on_stuck
@@ -48,7 +51,7 @@ class CallPath:
         self._inside = Inside(self)
         self._queue: deque[Observation] = deque()
         self._offered: tuple[str, ...] = ()
-        self._last: Admission | None = None
+        self._last: Admission | First | None = None
 
     def call(
         self,
@@ -58,8 +61,8 @@ class CallPath:
         kwargs: Mapping[str, Any],
     ) -> Any:
         """Guard one call of a tool; the arguments reach it as given."""
-        admitted: Admission | None = None
-        while True:
+        admitted: Admission | First | None = self._begin(tool, args, kwargs)
+        while admitted is None or not isinstance(admitted, tuple):
             admitted = self._admit(tool, args, kwargs, admitted)
             if admitted is None:
                 return function(*args, **kwargs)
@@ -69,20 +72,16 @@ class CallPath:
                 return self._answer(admitted)
             landing = admitted.waiter.result()
             if landing.how != "abandoned":
-                return self._share(admitted, landing)
+                return self._share(landing)
         token = active.set(self._inside)
         try:
             result = function(*args, **kwargs)
-        except Exception as error:
+        except BaseException as error:
             active.reset(token)
-            self._failed(admitted, error)
-            raise
-        except BaseException:
-            active.reset(token)
-            self._engine.abandon(admitted)
+            self._raised(admitted, tool, args, kwargs, error)
             raise
         active.reset(token)
-        return self._returned(admitted, result)
+        return self._returned(admitted, tool, args, kwargs, result)
 
     async def acall(
         self,
@@ -92,8 +91,8 @@ class CallPath:
         kwargs: Mapping[str, Any],
     ) -> Any:
         """Guard one call of a coroutine tool; as `call`."""
-        admitted: Admission | None = None
-        while True:
+        admitted: Admission | First | None = self._begin(tool, args, kwargs)
+        while admitted is None or not isinstance(admitted, tuple):
             admitted = self._admit(tool, args, kwargs, admitted)
             if admitted is None:
                 return await function(*args, **kwargs)
@@ -104,20 +103,30 @@ class CallPath:
             # The waiter's future is its own: cancelling the wait leaves the owner alone.
             landing = await asyncio.wrap_future(admitted.waiter)
             if landing.how != "abandoned":
-                return self._share(admitted, landing)
+                return self._share(landing)
         token = active.set(self._inside)
         try:
             result = await function(*args, **kwargs)
-        except Exception as error:
+        except BaseException as error:
             active.reset(token)
-            self._failed(admitted, error)
-            raise
-        except BaseException:
-            active.reset(token)
-            self._engine.abandon(admitted)
+            self._raised(admitted, tool, args, kwargs, error)
             raise
         active.reset(token)
-        return self._returned(admitted, result)
+        return self._returned(admitted, tool, args, kwargs, result)
+
+    def _begin(
+        self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> First | None:
+        """Try the short way; a call with an id, or a fault on that way, takes the full one."""
+        if call_ids.get() is not None:
+            return None
+        try:
+            first = self._firsts.begin(tool, args, kwargs)
+        except Exception:
+            return None
+        if first is not None:
+            self._last = first
+        return first
 
     def _admit(
         self,
@@ -137,32 +146,66 @@ class CallPath:
         self._last = call
         return call
 
-    def _returned(self, call: Admission, result: Any) -> Any:
-        """Settle a result and hand it on."""
+    def _returned(
+        self,
+        admitted: Admission | First,
+        tool: Tool,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        result: Any,
+    ) -> Any:
+        """Settle a result, the short way where that will do, and hand it on."""
+        call: Admission | None = None
         try:
+            if not isinstance(admitted, tuple):
+                call = admitted
+            elif self._firsts.settle(admitted, tool, args, kwargs, result):
+                return result
+            else:
+                call = self._last = self._engine.promote(admitted, tool, args, kwargs)
             self._engine.settle(call, result)
             self._report(call)
         except Exception as fault:
-            self._engine.abandon(call)
-            self._reporter.fault(call.tool, fault)
+            self._let_through(call, tool, fault)
             return result
         if call.decision == "exit":
             self._leave()
         return self._with_note(call, result)
 
+    def _raised(
+        self,
+        admitted: Admission | First,
+        tool: Tool,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        error: BaseException,
+    ) -> None:
+        """Settle an error, which the caller raises on; a call that was cancelled counts for nothing."""
+        if isinstance(admitted, tuple):
+            admitted = self._last = self._engine.promote(admitted, tool, args, kwargs)
+        if isinstance(error, Exception):
+            self._failed(admitted, error)
+        else:
+            self._engine.abandon(admitted)
+
     def _failed(self, call: Admission, error: Exception) -> None:
-        """Settle an error, which the caller raises on."""
         try:
             self._engine.settle_error(call, error)
             self._report(call)
         except Exception as fault:
-            self._engine.abandon(call)
-            self._reporter.fault(call.tool, fault)
+            self._let_through(call, call.tool, fault)
             return
         if call.decision == "exit":
             self._leave()
 
-    def _share(self, call: Admission, landing: Landing) -> Any:
+    def _let_through(self, call: Admission | None, tool: Tool, fault: Exception) -> None:
+        """Do without the guard for one call that it went wrong on; nobody may wait for it."""
+        if call is not None:
+            self._engine.abandon(call)
+        self._reporter.fault(tool, fault)
+
+    @staticmethod
+    def _share(landing: Landing) -> Any:
         """Answer a call with the outcome of the one it joined."""
         if landing.how == "error":
             raise clone_error(landing.value) or landing.value

@@ -165,9 +165,8 @@ def _stable(result: Any, volatile: Volatile) -> Any:
 
 def _without(value: Any, name: str) -> Any:
     """A copy of the value that lacks the named part, wherever its path begins at the root."""
-    if isinstance(value, Mapping):
-        mapping = cast(Mapping[Any, Any], value)
-        kept = {key: part for key, part in mapping.items() if key != name}
+    if issubclass(class_of(value), Mapping):
+        kept = {key: part for key, part in value.items() if key != name}
         head, _, rest = name.partition(".")
         if rest and head in kept:
             kept[head] = _without(kept[head], rest)

@@ -61,12 +61,8 @@ class Stored(Generic[T]):
 
 def store(value: T, limit: int) -> Stored[T] | None:
     """Keep a copy of `value`, or `None` when it is larger than `limit` bytes or cannot be copied."""
-    kind = value.__class__
-    if kind is str:
-        # The common result: text. Four bytes a character at most, so short text needs no look.
-        size = len(value)  # type: ignore[arg-type]
-        if size > limit // 4:
-            size = sys.getsizeof(value)
+    if value.__class__ is str:
+        size = plain_size(value)
         return Stored(value, size, True) if size <= limit else None
     try:
         size = _measure(value, limit, 0)
@@ -76,6 +72,11 @@ def store(value: T, limit: int) -> Stored[T] | None:
     except Exception:
         # Whatever a foreign copy protocol does, it is the answer "cannot be copied".
         return None
+
+
+def plain_size(value: Any) -> int:
+    """Return the bytes of a plain value that is shared, not copied."""
+    return sys.getsizeof(value)
 
 
 def _is_plain(value: Any, depth: int) -> bool:

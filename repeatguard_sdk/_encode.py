@@ -309,9 +309,11 @@ def _find(cls: type) -> Handler:
     found = _BY_TYPE.get(cls)
     if found is not None:
         return found
+    has_fields = any(hasattr(cls, name) for name in _FIELD_MARKS)
+    named_parts = hasattr(cls, "_fields")
     if issubclass(cls, enum.Enum):
         return _enum
-    if any(hasattr(cls, name) for name in _FIELD_MARKS):
+    if has_fields:
         return _record
     for base in cls.__mro__[:-1]:
         # pathlib's classes live in `pathlib._local` in Python 3.13.
@@ -323,5 +325,5 @@ def _find(cls: type) -> Handler:
         if issubclass(cls, family):
             return handler
     if issubclass(cls, tuple | list):
-        return _typed_sequence if hasattr(cls, "_fields") else sequence
+        return _typed_sequence if named_parts else sequence
     return _instance

@@ -14,16 +14,19 @@ from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._flight import Flight, Landing, land
 from repeatguard_sdk._identity import Identity, identify
 from repeatguard_sdk._joining import answer_from, remember_id, share
-from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._ledger import Entry, First, Ledger, ToolState
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._settling import Settled, add_pair, record
 from repeatguard_sdk._spec import ToolSpec
+from repeatguard_sdk._toolset import undeclared
 from repeatguard_sdk._types import CHANGING_EFFECTS, Mode
 from repeatguard_sdk.detectors import repeat
 from repeatguard_sdk.detectors.same_outcome import found_nothing, is_blank
 from repeatguard_sdk.exceptions import NoIdentityError, RepeatedFailure
 
+# All names that no tool has share one state, and so one row of outcomes.
+_NAMELESS = undeclared("")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -72,24 +75,18 @@ class Engine:
         Args:
             again: the admission of the same call, when the call it waited for was abandoned.
         """
-        identity = self._identify(tool, args, kwargs)
-        spec = tool.spec
         ledger = self.ledger
+        identity = self._identify(tool, args, kwargs)
         with self.lock:
             if again is None:
-                ledger.calls = number = ledger.calls + 1
-                state = ledger.tool(spec.name)
-                state.calls += 1
-                call = Admission(
-                    tool, state, number, ledger.turn, ledger.epoch, self.mode_of(spec)
-                )
+                call = self._number(tool, self._state_of(tool))
                 call.args, call.kwargs, call.call_id = args, kwargs, call_id
             else:
                 call = again
                 call.epoch, call.waiter = ledger.epoch, None
             if identity is not None:
                 call.key = identity.key
-                call.entry = call.state.entries.get(identity.key)
+                call.entry = ledger.find(call.state, identity.key)
             if self.ended is not None:
                 self._answer_ended(call)
             elif identity is None:
@@ -97,6 +94,40 @@ class Engine:
             else:
                 self._place(call, identity)
         return call
+
+    def _state_of(self, tool: Tool) -> ToolState:
+        """Return the state of a tool, made at its first call."""
+        spec = tool.spec
+        state = self.ledger.tools.get(spec.name)
+        if state is None:
+            state = self.ledger.tools[spec.name] = ToolState(
+                spec.name,
+                plain=self._is_plain(spec),
+                changes=spec.effect in CHANGING_EFFECTS,
+            )
+        return state
+
+    def _is_plain(self, spec: ToolSpec) -> bool:
+        """Tell whether first calls of a tool may take the short way of `FirstCalls`.
+
+        The others answer from what is known, end the task, or look at what lies between.
+        """
+        policy = self.policy
+        return (
+            self.mode_of(spec) == "enforce"
+            and spec.effect in ("read", "write", "unknown")
+            and not spec.repeatable
+            and spec.max_calls is None
+            and policy.folds == "suspect"
+            and not policy.whole_run
+        )
+
+    def _number(self, tool: Tool, state: ToolState) -> Admission:
+        ledger = self.ledger
+        ledger.calls += 1
+        state.calls += 1
+        mode = self.mode_of(tool.spec)
+        return Admission(tool, state, ledger.calls, ledger.turn, ledger.epoch, mode)
 
     def _identify(
         self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -120,18 +151,20 @@ class Engine:
         elif how == "again":
             call.counts = False
             self._execute(call, call.entry)
-            call.would = "execute" if call.mode == "enforce" else "join"
+        elif how == "twin":
+            call.counts = False
+            self._execute(call, call.entry)
+            call.would = "join"
         else:
             self._climb(call, identity)
 
     def _climb(self, call: Admission, identity: Identity) -> None:
         """Put a call on its ladder."""
         entry, spec, ledger, policy = call.entry, call.tool.spec, self.ledger, self.policy
-        call.fold = identity.fold
         if identity.fact is not None and self._answer_known(call, identity.fact):
             return
         if entry is None:
-            self._execute(call, ledger.add(call.state, identity.key))
+            self._execute(call, ledger.add(call.state, identity.key, call.number))
             return
         ladder = policy.ladder(spec.effect, repeatable=spec.repeatable, failed=entry.failed)
         step = repeat.before(entry, spec, ladder, ledger, whole_run=policy.whole_run)
@@ -164,7 +197,7 @@ class Engine:
         call.decision = call.would = step.decision
         call.finding = Finding(kind="repeat", count=step.position, cause=identical_cause(entry))
         entry.noted = True
-        ledger.previous = entry
+        ledger.previous = entry.number
         if spec.effect != "bookkeeping":
             add_pair(ledger, policy, call, entry, (entry.failed, entry.token))
         if call.decision == "exit":
@@ -182,10 +215,10 @@ class Engine:
             return False
         entry = call.entry
         if entry is None:
-            entry = call.entry = ledger.add(call.state, call.key)
+            entry = call.entry = ledger.add(call.state, call.key, call.number)
         if not entry.seen:
             entry.seen, entry.first_call, entry.first_turn = True, call.number, ledger.turn
-            entry.epoch, entry.hard = ledger.epoch, ledger.hard_epoch
+            entry.epoch = ledger.epoch
         ledger.keep(entry, store(ledger.known[fact], self.policy.max_result_bytes))
         ladder = self.policy.known_effects
         count = entry.count + 1
@@ -237,6 +270,22 @@ class Engine:
         else:
             call.decision = call.would = "refuse"
 
+    def promote(
+        self, first: First, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Admission:
+        """Give a first call that turned out to be of interest an admission of its own."""
+        state, key, number, turn, epoch = first
+        call = Admission(tool, state, number, turn, epoch, "enforce")
+        call.args, call.kwargs, call.key, call.executed = args, kwargs, key, True
+        with self.lock:
+            entry = self.ledger.find(state, key)
+            if entry is None or entry.number != number:
+                # The run was told to forget it meanwhile: nothing of it may count.
+                entry = Entry(state.name, key, number)
+            call.entry = entry
+            call.flight = state.flights.pop(number, None)
+        return call
+
     # -- settlement --------------------------------------------------------------------------
 
     def settle(self, call: Admission, result: Any) -> None:
@@ -272,9 +321,9 @@ class Engine:
             waiters = self._depart(call)
             remember_id(self.ledger, call, ok=not outcome.failed)
             if call.entry is None:
-                self.ledger.previous = None
+                self.ledger.previous = 0
                 self.ledger.ring.clear()
-            elif call.counts or not outcome.failed:
+            elif call.counts or not (outcome.failed or call.would == "join"):
                 record(self.ledger, self.policy, call, outcome)
                 if call.decision == "exit" and call.mode == "enforce":
                     self._end(call)
@@ -325,14 +374,10 @@ class Engine:
         identity = self._identify(tool, (), arguments)
         key = None if identity is None else (spec.name, identity.key)
         with self.lock:
-            ledger.calls += 1
-            state = ledger.tool(spec.name if named else "")
-            state.calls += 1
+            state = self._state_of(tool if named else _NAMELESS)
+            call = self._number(tool, state)
             state.refused += 1
             state.denied = state.denied or denied
-            call = Admission(
-                tool, state, ledger.calls, ledger.turn, ledger.epoch, self.mode_of(spec)
-            )
             call.key, call.reason = key, reason
             call.decision = call.would = "refuse"
             call.error = RepeatedFailure(reason)
@@ -341,7 +386,7 @@ class Engine:
                 return call
             if key is None:
                 return call
-            entry = call.entry = state.entries.get(key) or ledger.add(state, key)
+            entry = call.entry = ledger.find(state, key) or ledger.add(state, key, call.number)
             if ledger.turns_marked and entry.seen and entry.turn == ledger.turn:
                 call.counts = False
                 return call

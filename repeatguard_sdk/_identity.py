@@ -9,7 +9,6 @@ from repeatguard_sdk._key import generic_key
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk.exceptions import NoIdentityError
 
-_FOLDED_EFFECTS = frozenset({"read", "ask"})
 
 
 class Identity(NamedTuple):
@@ -17,12 +16,10 @@ class Identity(NamedTuple):
 
     Attributes:
         key: equal for equal calls.
-        fold: coarser; `None` where folding raises no suspicion.
         fact: the name of the fact a question asks for.
     """
 
     key: Hashable
-    fold: Hashable = None
     fact: str | None = None
 
 
@@ -48,11 +45,9 @@ def identify(
         if spec.slot is not None:
             fact = tool.keys.arguments(*args, **kwargs).get(spec.slot)
             if isinstance(fact, str) and fact_name(fact):
-                return Identity(("slot", fact_name(fact)), None, fact_name(fact))
+                return Identity(("slot", fact_name(fact)), fact_name(fact))
         if convict:
             return Identity(tool.keys.fold(*args, **kwargs))
-        if spec.effect in _FOLDED_EFFECTS:
-            return Identity(key, tool.keys.fold(*args, **kwargs))
     except NoIdentityError:
         raise
     except TypeError:

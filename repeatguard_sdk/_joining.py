@@ -10,13 +10,13 @@ from repeatguard_sdk._ledger import Entry, Ledger
 _MAX_CALL_IDS = 10_000
 
 
-def share(call: Admission, ledger: Ledger) -> Literal["share", "again", "no"]:
+def share(call: Admission, ledger: Ledger) -> Literal["share", "again", "twin", "no"]:
     """Find an outcome for a call to share.
 
     Returns:
-        "share": the call waits or has its answer. "again": it runs, and counts for nothing (the
-        retry of a call id that failed; a twin in a mode that withholds nothing). "no": it stands
-        for itself.
+        "share": the call waits or has its answer. "again": it runs and counts for nothing, the
+        retry of a call id that failed. "twin": the same, in a mode that withholds nothing.
+        "no": it stands for itself.
     """
     entry = call.entry
     if entry is None:
@@ -31,7 +31,7 @@ def share(call: Admission, ledger: Ledger) -> Literal["share", "again", "no"]:
     if not running and not _is_of_this_turn(entry, ledger):
         return "no"
     if call.mode != "enforce":
-        return "again"
+        return "twin"
     if running:
         _wait(call, entry)
         return "share"

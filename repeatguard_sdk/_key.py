@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import linecache
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import attrs
 
@@ -18,7 +18,7 @@ from repeatguard_sdk._canonical import TEXT_LIMIT, identity, text_token
 from repeatguard_sdk._rules import cents, function_of
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._types import Rule
-from repeatguard_sdk._walk import fold_text
+from repeatguard_sdk._walk import class_of, fold_text
 
 Key = tuple[Hashable, ...]
 
@@ -57,12 +57,14 @@ class CompiledKey:
         source: the generated source, which tracebacks show.
         key: equal for equal calls under the declared rules.
         fold: the coarser identity that only raises suspicion; parameters declared exact stay exact.
+        refold: the fold of a key of flat values, which needs no arguments; `None` for any other key.
     """
 
     name: str
     source: str = attrs.field(repr=False)
     key: Callable[..., Key] = attrs.field(repr=False)
     fold: Callable[..., Key] = attrs.field(repr=False)
+    refold: Callable[[Key], Key | None] = attrs.field(repr=False)
     _bind: Callable[..., dict[str, Any]] = attrs.field(repr=False, alias="bind")
     _extra: str | None = attrs.field(default=None, repr=False, alias="extra")
     _hidden: frozenset[str] = attrs.field(default=frozenset(), repr=False, alias="hidden")
@@ -101,10 +103,9 @@ def generic_key(arguments: Any) -> Key:
     """
     if arguments is None:
         return ()
-    if not isinstance(arguments, Mapping):
+    if not issubclass(class_of(arguments), Mapping):
         return (identity(arguments),)
-    given = cast(Mapping[Any, Any], arguments)
-    named = {str(name): value for name, value in given.items()}
+    named = {str(name): value for name, value in arguments.items()}
     return tuple((name, identity(named[name])) for name in sorted(named))
 
 
@@ -176,7 +177,7 @@ class _Compiler:
         while any(p.name.startswith(self.prefix) for p in self.parameters):
             self.prefix += "_"
         self.names: dict[str, Any] = {"__builtins__": {}}
-        helpers = (type, str, int, len, text_token, fold_text)
+        helpers = (type, str, int, float, round, len, text_token, fold_text)
         self.names.update((self.prefix + each.__name__, each) for each in helpers)
 
     def compile(self) -> CompiledKey:
@@ -185,10 +186,11 @@ class _Compiler:
         lines += self._function("fold", self._elements(folded=True))
         pairs = ", ".join(f"{p.name!r}: {p.name}" for p in self._shown())
         lines += self._function("bind", [f"    return {{{pairs}}}"])
+        lines += self._refold()
         source = "\n".join(lines) + "\n"
         filename = _register(self.spec.name, source)
         exec(compile(source, filename, "exec"), self.names)  # noqa: S102 - our own text
-        built = {name: self.names[self.prefix + name] for name in ("key", "fold", "bind")}
+        built = {name: self.names[self.prefix + name] for name in ("key", "fold", "bind", "refold")}
         for function in built.values():
             # Python's own error then reads "track_parcel() missing 1 required positional argument".
             function.__qualname__ = function.__name__ = self.spec.name
@@ -198,10 +200,33 @@ class _Compiler:
             source=source,
             key=built["key"],
             fold=built["fold"],
+            refold=built["refold"],
             bind=built["bind"],
             extra=extra[0] if extra else None,
             hidden=self.spec.hidden,
         )
+
+    def _refold(self) -> list[str]:
+        """The function from a key to its fold, as far as a key still shows its texts."""
+        g = self.prefix
+        names = "".join(f"{g}e{index}, " for index in range(len(self.counted))).rstrip(" ")
+        lines = ["", f"def {g}refold({g}of):"]
+        if names:
+            lines.append(f"    ({names}) = {g}of")
+        for index, p in enumerate(self.counted):
+            if self.spec.rules.get(p.name) == "exact":
+                continue
+            name = f"{g}e{index}"
+            lines += [
+                f"    {g}kind = {g}type({name})",
+                f"    if {g}kind is {g}str:",
+                f"        {name} = {_INLINE['text'].format(name)}",
+                f"    elif {g}kind is {g}float:",
+                f"        {name} = {g}round({name}, 2)",
+                f"    elif {g}kind is not {g}int and {name} is not None and {name} != ():",
+                "        return None",
+            ]
+        return [*lines, f"    return ({names})"]
 
     def _is_dropped(self, name: str) -> bool:
         return name in self.spec.hidden or self.spec.rules.get(name) == "ignore"
@@ -260,14 +285,15 @@ class _Compiler:
         """The inline way of a parameter whose text may be changed but whose numbers are not."""
         g = self.prefix
         kind = f"{g}kind"
-        if folded:
-            text = [f"{name} = {g}fold_text({name})"]
-        elif rule in _INLINE:
+        if rule in _INLINE:
             text = [f"{name} = {_INLINE[rule].format(name)}"]
         elif rule is None and self.strip:
             text = [f'if "\\n" not in {name}:', f"    {name} = {name}.strip()"]
         else:
             text = []
+        if folded:
+            # After the rule, so that equal keys have equal folds: a very long text is not folded.
+            text.append(f"{name} = {g}fold_text({name})")
         body = [
             f"{kind} = {g}type({name})",
             f"if {kind} is {g}str:",

@@ -6,28 +6,30 @@ make the same ledger, so a workflow engine may replay it.
 
 from __future__ import annotations
 
+import heapq
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Any
 
 import attrs
 
-from repeatguard_sdk._copies import Stored
+from repeatguard_sdk._copies import Stored, plain_size
 from repeatguard_sdk._flight import Flight
+from repeatguard_sdk._types import MISSING
 
 CYCLE_PERIODS = (2, 3, 4, 5, 6)
 
 
 @attrs.define(eq=False)
 class Entry:
-    """What the run knows of one key.
+    """What the run knows of one key that needs more than a line: seen twice, failed, or joined.
 
     Attributes:
         tool: the tool's name.
         key: the key of the first call; aliases (suspects that were convicted) share the entry.
-        number: identity of the entry inside the ledger.
+        number: number of the call that made it; its identity in the ledger.
         count: equal calls in a row in the present window; the ladder is read from it.
-        epoch, hard: the epochs its newest outcome belongs to.
+        epoch: the epoch its newest outcome belongs to, -1 for none.
         turn: the turn of its newest counted call, -1 before any.
         first_call, first_turn: where the present count began.
         last_call: number of the newest counted call.
@@ -39,6 +41,7 @@ class Entry:
         noted: whether an observation about it was given in the present count.
         retries: transient failures that counted for nothing.
         generation: the compaction after which its stored result was last delivered.
+        stored: the result kept for a replay.
         flight: its running execution.
     """
 
@@ -47,7 +50,6 @@ class Entry:
     number: int
     count: int = 0
     epoch: int = -1
-    hard: int = -1
     turn: int = -1
     first_call: int = 0
     first_turn: int = 0
@@ -64,27 +66,44 @@ class Entry:
     flight: Flight | None = None
 
 
+# A call made once, with a result, is a plain tuple: a run may make a million of them.
+# (number, epoch, turn, generation, token, value or Stored or MISSING)
+Once = tuple[int, int, int, int, Hashable, Any]
+# While it runs: (state, key, number, turn, epoch).
+First = tuple["ToolState", Hashable, int, int, int]
+
+
 @attrs.define(eq=False)
 class ToolState:
     """What the run knows of one tool, whatever the arguments.
 
     Attributes:
-        entries: by key; an alias maps to the entry of the first call.
-        folds: fold to the entries that have it and whose results differ.
+        plain: whether a first call of it may take the short way (see `_first`).
+        changes: whether a call of it may change the world.
+        once: by key, the calls made once, and those that are running for the first time.
+        entries: by key, the others; an alias maps to the entry of the first call.
+        results: result to the key, or to fold and key of each call, that had it in `results_epoch`.
+        flights: number to flight, of running first calls that others wait for.
         executed: how often it ran; its budget is counted here.
         errors, empties, failures: lengths of the present rows of outcomes.
         error_token: the error that `errors` counts.
         row_noted: whether the present row was spoken of.
         row_turn: the turn that was last counted in it.
         has_spoken: whether it ever gave a result that is not blank.
+        found_call, found_entry: newest call whose result found something, and its entry's number.
         exhausted: the epoch in which a call of it was replayed or refused, -1 for none.
         denied: whether a call of it was refused before it reached the tool.
         over_budget: turns with calls beyond its budget; `budget_turn` is the newest of them.
     """
 
     name: str
+    plain: bool = False
+    changes: bool = False
+    once: dict[Hashable, Any] = attrs.field(factory=dict)
     entries: dict[Hashable, Entry] = attrs.field(factory=dict)
-    folds: dict[Hashable, list[Entry]] = attrs.field(factory=dict)
+    results: dict[Hashable, Any] = attrs.field(factory=dict)
+    results_epoch: int = 0
+    flights: dict[int, Flight] = attrs.field(factory=dict)
     calls: int = 0
     executed: int = 0
     replayed: int = 0
@@ -97,6 +116,8 @@ class ToolState:
     row_noted: bool = False
     row_turn: int = -1
     has_spoken: bool = False
+    found_call: int = 0
+    found_entry: int = 0
     exhausted: int = -1
     denied: bool = False
     over_budget: int = 0
@@ -109,40 +130,61 @@ class ToolState:
         self.row_noted = False
         self.row_turn = -1
 
+    def forget(self) -> None:
+        """Forget calls and rows; what was executed stays counted."""
+        self.once.clear()
+        self.entries.clear()
+        self.results.clear()
+        self.end_row()
+        self.exhausted = -1
+        self.denied = False
+
 
 class PairRing:
-    """The newest (entry, result) pairs, and for each period how long they have repeated.
+    """The newest (call, result) pairs, and for each period how long they have repeated.
 
     `matches[p]` is how many pairs in a row equal the one `p` places before: at `p` two laps
     are complete, at `2 * p` three. One comparison a period keeps it, whatever the length.
     """
 
-    __slots__ = ("matches", "pairs")
+    __slots__ = ("_quiet", "matches", "pairs")
 
     def __init__(self) -> None:
-        self.pairs: list[tuple[Entry, Hashable]] = []
+        self.pairs: list[tuple[int, Hashable, str]] = []
         self.matches = [0] * (CYCLE_PERIODS[-1] + 1)
+        self._quiet = True
 
-    def append(self, entry: Entry, token: Hashable) -> None:
-        """Add the newest pair; a `None` token equals nothing, itself included."""
+    def append(self, number: int, token: Hashable, tool: str) -> None:
+        """Add the newest pair, by its entry's number; a `None` token equals nothing."""
         pairs, matches = self.pairs, self.matches
         size = len(pairs)
+        self._quiet = False
         for period in range(1, CYCLE_PERIODS[-1] + 1):
             if period > size:
                 break
-            other, result = pairs[-period]
-            if other is entry and result == token and token is not None:
+            other = pairs[-period]
+            if other[0] == number and token is not None and other[1] == token:
                 matches[period] += 1
             else:
                 matches[period] = 0
-        pairs.append((entry, token))
+        pairs.append((number, token, tool))
         if size == CYCLE_PERIODS[-1]:
             del pairs[0]
+
+    def append_new(self, number: int, token: Hashable, tool: str) -> None:
+        """Add the pair of a call seen for the first time: it equals none before it."""
+        if not self._quiet:
+            self.matches = [0] * (CYCLE_PERIODS[-1] + 1)
+            self._quiet = True
+        self.pairs.append((number, token, tool))
+        if len(self.pairs) > CYCLE_PERIODS[-1]:
+            del self.pairs[0]
 
     def clear(self) -> None:
         """Forget everything."""
         self.pairs.clear()
         self.matches = [0] * (CYCLE_PERIODS[-1] + 1)
+        self._quiet = True
 
 
 class Ledger:
@@ -153,72 +195,138 @@ class Ledger:
         self.turn = 0
         self.turns_marked = False
         self.epoch = 0
+        # The newest epoch that a declared change opened, not only a tool of unknown effect.
         self.hard_epoch = 0
         self.generation = 0
         self.tools: dict[str, ToolState] = {}
         self.ring = PairRing()
-        self.previous: Entry | None = None
-        # The newest entry of each tool whose result found something.
-        self.found: dict[str, Entry] = {}
+        # Number of the newest counted call's entry: bookkeeping looks at what lies between.
+        self.previous = 0
         self.known: dict[str, Any] = {}
         self.call_ids: OrderedDict[str, tuple[Entry, bool]] = OrderedDict()
         self.changing_in_flight = 0
-        self._entries = 0
-        self._stored: OrderedDict[int, Entry] = OrderedDict()
-        self._stored_bytes = 0
+        self.stored_bytes = 0
         self._max_stored_bytes = max_stored_bytes
 
-    def tool(self, name: str) -> ToolState:
-        """Return the state of a tool, new if this is its first call."""
-        state = self.tools.get(name)
-        if state is None:
-            state = self.tools[name] = ToolState(name)
-        return state
+    def find(self, state: ToolState, key: Hashable) -> Entry | None:
+        """Return the entry of a key; what was a plain tuple so far becomes one."""
+        entry = state.entries.get(key)
+        if entry is None:
+            known = state.once.pop(key, None)
+            if known is not None:
+                entry = state.entries[key] = _entry(state, key, known)
+        return entry
 
-    def add(self, state: ToolState, key: Hashable) -> Entry:
+    def add(self, state: ToolState, key: Hashable, number: int) -> Entry:
         """Make the entry of a key seen for the first time."""
-        self._entries += 1
-        entry = state.entries[key] = Entry(state.name, key, self._entries)
+        entry = state.entries[key] = Entry(state.name, key, number)
         return entry
 
     def open_epoch(self, *, hard: bool) -> None:
         """Say that the world may have changed; `hard` for a declared change."""
         self.epoch += 1
         if hard:
-            self.hard_epoch += 1
+            self.hard_epoch = self.epoch
 
     def forget_calls(self) -> None:
         """Clear counts, rows and stored results: a user may ask for exactly that retry."""
         for state in self.tools.values():
-            state.entries.clear()
-            state.folds.clear()
-            state.end_row()
-            state.exhausted = -1
-            state.denied = False
+            state.forget()
         self.ring.clear()
-        self.previous = None
-        self._stored.clear()
-        self._stored_bytes = 0
+        self.previous = 0
+        self.stored_bytes = 0
 
     def keep(self, entry: Entry, stored: Stored[Any] | None) -> None:
-        """Keep an entry's result; past the budget of the run the oldest results go."""
-        old = entry.stored
-        if old is not None and self._stored.pop(entry.number, None) is not None:
-            self._stored_bytes -= old.size
+        """Keep an entry's result, within the budget of the run."""
+        if entry.stored is not None:
+            self.stored_bytes -= entry.stored.size
         entry.stored = stored
-        if stored is None:
-            return
-        self._stored[entry.number] = entry
-        self._stored_bytes += stored.size
-        while self._stored_bytes > self._max_stored_bytes:
-            _, oldest = self._stored.popitem(last=False)
-            if oldest.stored is not None:
-                self._stored_bytes -= oldest.stored.size
-                oldest.stored = None
+        if stored is not None:
+            self.charge(stored.size)
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield each entry once, in the order of their first calls."""
-        seen = {
-            entry.number: entry for state in self.tools.values() for entry in state.entries.values()
-        }
-        return iter([seen[number] for number in sorted(seen)])
+    def charge(self, size: int) -> None:
+        """Count the bytes of a result; past the budget the oldest results go.
+
+        A quarter of the budget is freed at once, so that the search for them is paid rarely.
+        """
+        self.stored_bytes += size
+        if self.stored_bytes <= self._max_stored_bytes:
+            return
+        goal = self._max_stored_bytes * 3 // 4
+        for _, state, key in sorted(self._holders(), key=lambda holder: holder[0]):
+            if self.stored_bytes <= goal:
+                break
+            self._drop(state, key)
+
+    def _holders(self) -> Iterator[tuple[int, ToolState, Hashable]]:
+        for state in self.tools.values():
+            for key, once in state.once.items():
+                if len(once) == _ONCE_FIELDS and once[5] is not MISSING:
+                    yield once[0], state, key
+            for key, entry in state.entries.items():
+                if entry.stored is not None:
+                    yield entry.last_call, state, key
+
+    def _drop(self, state: ToolState, key: Hashable) -> None:
+        once = state.once.get(key)
+        if once is not None:
+            self.stored_bytes -= size_of(once[5])
+            state.once[key] = (*once[:5], MISSING)
+            return
+        entry = state.entries[key]
+        if entry.stored is not None:
+            self.stored_bytes -= entry.stored.size
+            entry.stored = None
+
+    def newest(self, limit: int) -> list[Entry]:
+        """Return the newest distinct calls that have an outcome, in the order they were made."""
+        found: dict[int, tuple[ToolState, Hashable, Any]] = {}
+        for state in self.tools.values():
+            for key, once in state.once.items():
+                if len(once) == _ONCE_FIELDS:
+                    found[once[0]] = (state, key, once)
+            for key, entry in state.entries.items():
+                if entry.seen:
+                    found[entry.number] = (state, key, entry)
+        chosen = sorted(heapq.nlargest(limit, found))
+        return [
+            known if isinstance(known, Entry) else _entry(state, key, known)
+            for state, key, known in (found[number] for number in chosen)
+        ]
+
+
+_ONCE_FIELDS = 6
+
+
+def size_of(value: Any) -> int:
+    """Return the bytes charged for a result that was kept as it is, or copied."""
+    return value.size if isinstance(value, Stored) else plain_size(value)
+
+
+def _entry(state: ToolState, key: Hashable, known: Any) -> Entry:
+    """Make the entry of a call that was made once, or that runs for the first time."""
+    if len(known) != _ONCE_FIELDS:
+        _, _, number, _, epoch = known
+        entry = Entry(state.name, key, number)
+        entry.flight = state.flights[number] = Flight(epoch)
+        return entry
+    number, epoch, turn, generation, token, value = known
+    stored = None
+    if value is not MISSING:
+        stored = value if isinstance(value, Stored) else Stored(value, plain_size(value), True)
+    return Entry(
+        state.name,
+        key,
+        number,
+        count=1,
+        epoch=epoch,
+        turn=turn,
+        first_call=number,
+        first_turn=turn,
+        last_call=number,
+        total=1,
+        token=token,
+        seen=True,
+        generation=generation,
+        stored=stored,
+    )

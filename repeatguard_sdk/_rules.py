@@ -1,7 +1,7 @@
 """The field rules: what of a parameter's value counts when two calls are compared.
 
 Each rule takes any value and never raises: what it does not fit is compared exactly. Applied to a
-list, a tuple or a set it is applied to each element.
+list, a tuple or a set it is applied to each element (one level: deeper ones are compared exactly).
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ def cents(value: Any) -> int | None:
         cls = class_of(value)
         if cls is int:
             return int(value) * 100
+        if cls is float and value.is_integer():
+            return int(value) * 100
         if cls is float:
             amount = decimal.Decimal(repr(value))
         elif cls is str:
@@ -97,7 +99,7 @@ def _each(rule: Callable[[Any], Any], value: Any) -> Any:
     cls = class_of(value)
     try:
         if cls is list or cls is tuple:
-            return [_each(rule, part) for part in value]
+            return [rule(part) for part in value]
         if cls is set or cls is frozenset:
             return frozenset([rule(part) for part in value])
         return rule(value)

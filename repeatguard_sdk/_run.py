@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
+from repeatguard_sdk._admission import first_decision
 from repeatguard_sdk._binding import bind
 from repeatguard_sdk._call import CallDecision
 from repeatguard_sdk._calling import CallPath
@@ -239,7 +240,10 @@ class Run(CallPath):
     @property
     def last_decision(self) -> CallDecision | None:
         """What became of the newest call."""
-        return None if self._last is None else self._last.freeze()
+        last = self._last
+        if isinstance(last, tuple):
+            return first_decision(last)
+        return None if last is None else last.freeze()
 
     def key_of(self, tool: Any, /, *args: Any, **kwargs: Any) -> str:
         """Return the identity of a call as text: two calls are the same if theirs are equal.

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Mapping
+from typing import Any, TypeGuard
 
 import attrs
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._copies import Stored
-from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._key import CompiledKey
+from repeatguard_sdk._ledger import Entry, Ledger, ToolState
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._types import CHANGING_EFFECTS
 from repeatguard_sdk.detectors import cycle as cycles
 from repeatguard_sdk.detectors import repeat, same_outcome
 
-
 # A write that returns nothing has done its work, and a poll that finds nothing will find something.
 _FINDING_EFFECTS = frozenset({"read", "ask", "unknown"})
+
+
+# Text of these is folded to raise suspicion: they ask, and a question may be spelled in two ways.
+FOLDED_EFFECTS = frozenset({"read", "ask"})
+_FLAT = frozenset({str, int, float, type(None)})
 
 
 @attrs.define
@@ -60,7 +65,7 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
     entry.seen, entry.failed = True, outcome.failed
     entry.token, entry.error = outcome.token, outcome.error
     if not (outcome.failed or outcome.empty):
-        ledger.found[entry.tool] = entry
+        call.state.found_call, call.state.found_entry = call.number, entry.number
     entry.turn, entry.last_call = call.turn, call.number
     entry.generation = ledger.generation
     if not equal or entry.stored is None:
@@ -89,7 +94,7 @@ def _compare(
         equal = _same_answer(entry, outcome)
         call.differed = not equal
         return entry, equal
-    if entry.seen or call.fold is None or outcome.failed:
+    if entry.seen or outcome.failed or spec.effect not in FOLDED_EFFECTS or spec.slot is not None:
         return entry, False
     first = _convict(ledger, policy, call, entry, outcome)
     if first is None:
@@ -108,17 +113,68 @@ def _convict(
     ledger: Ledger, policy: Policy, call: Admission, entry: Entry, outcome: Settled
 ) -> Entry | None:
     """Return the call this suspect repeats: same fold, nothing changed since, equal result."""
-    peers = call.state.folds.setdefault(call.fold, [])
-    for peer in peers:
-        if (
-            repeat.is_current(peer, call.tool.spec, ledger, whole_run=policy.whole_run)
-            and peer.epoch == call.epoch
-            and not peer.failed
-            and _same_answer(peer, outcome)
-        ):
-            return peer
-    peers.append(entry)
-    return None
+    if outcome.token is None or call.epoch != ledger.epoch:
+        return None
+    key = suspect(
+        ledger, call.state, call.tool.keys, call.key, outcome.token, call.args, call.kwargs
+    )
+    peer = None if key is None else ledger.find(call.state, key)
+    if peer is None or peer is entry or not _same_answer(peer, outcome):
+        return None
+    current = repeat.is_current(peer, call.tool.spec, ledger, whole_run=policy.whole_run)
+    return peer if current else None
+
+
+def suspect(
+    ledger: Ledger,
+    state: ToolState,
+    keys: CompiledKey,
+    key: Hashable,
+    token: Hashable,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Hashable | None:
+    """Return the key of an earlier call of this epoch with the same result and the same fold.
+
+    If there is none, the call is remembered. The search goes by the result, for only an equal
+    result convicts: a tool whose results all differ never has its folds computed.
+    """
+    results = state.results
+    if state.results_epoch != ledger.epoch:
+        results.clear()
+        state.results_epoch = ledger.epoch
+    peers = results.get(token)
+    if peers is None and _is_flat(key):
+        # The common case pays for no fold: a flat key still has its texts when it is asked for.
+        results[token] = key
+        return None
+    if peers is None:
+        peers = results[token] = {}
+    elif peers.__class__ is not dict:
+        peers = results[token] = {keys.refold(peers): peers}
+    mine = keys.refold(key) if _is_flat(key) else _fold_arguments(keys, args, kwargs, key)
+    other: Hashable | None = peers.setdefault(mine, key)
+    return None if other == key else other
+
+
+def _is_flat(key: Hashable) -> TypeGuard[tuple[Hashable, ...]]:
+    """Tell whether a key shows all its texts: nested and long values are digests in it."""
+    if not isinstance(key, tuple):
+        return False
+    for value in key:
+        if value.__class__ not in _FLAT:
+            return False
+    return True
+
+
+def _fold_arguments(
+    keys: CompiledKey, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable
+) -> Hashable:
+    try:
+        return keys.fold(*args, **kwargs)
+    except TypeError:
+        # Arguments that do not fit, or without identity: nothing to suspect.
+        return key
 
 
 def _start_afresh(call: Admission, entry: Entry) -> None:
@@ -151,10 +207,10 @@ def _move_epoch(
     if opens:
         ledger.open_epoch(hard=hard)
     if opens or call.epoch == ledger.epoch:
-        entry.epoch, entry.hard = ledger.epoch, ledger.hard_epoch
+        entry.epoch = ledger.epoch
     else:
         # The world changed while it ran: its outcome belongs to the epoch it began in.
-        entry.epoch, entry.hard = call.epoch, -1
+        entry.epoch = call.epoch
 
 
 def _look(
@@ -170,7 +226,7 @@ def _look(
     spec = call.tool.spec
     if equal and call.counts:
         _look_at_count(policy, call, entry, outcome)
-    ledger.previous = entry
+    ledger.previous = entry.number
     if spec.effect == "bookkeeping" or spec.repeatable:
         return
     row = _add_to_row(ledger, policy, call, outcome)
@@ -203,7 +259,7 @@ def add_pair(
     ledger: Ledger, policy: Policy, call: Admission, entry: Entry, token: Hashable
 ) -> None:
     """Add the call to the ring and look whether a cycle has completed a lap."""
-    ledger.ring.append(entry, token)
+    ledger.ring.append(entry.number, token, entry.tool)
     ladder = policy.cycle
     found = cycles.completed(ledger.ring) if ladder is not None else None
     if found is None or ladder is None:

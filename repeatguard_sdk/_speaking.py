@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -55,10 +54,14 @@ def _answers(
     ledger: Ledger, call: Admission, specs: Mapping[str, ToolSpec]
 ) -> tuple[tuple[str, int], ...]:
     """Return the results in context that found something, other than the repeated one."""
+    own = 0 if call.entry is None else call.entry.number
     found = [
-        (entry.last_call, name)
-        for name, entry in ledger.found.items()
-        if entry is not call.entry and name in specs and specs[name].effect in _ANSWERING
+        (state.found_call, name)
+        for name, state in ledger.tools.items()
+        if state.found_call
+        and state.found_entry != own
+        and name in specs
+        and specs[name].effect in _ANSWERING
     ]
     return tuple((name, number) for number, name in sorted(found))
 
@@ -153,8 +156,7 @@ def stuck_outcome(
 
 def _others(ledger: Ledger, entry: Entry | None) -> Iterable[Entry]:
     """Return the newest of the other calls; a person reads no more of them."""
-    others = (other for other in ledger.entries() if other is not entry and other.seen)
-    return deque(others, maxlen=_MAX_TRIED)
+    return [other for other in ledger.newest(_MAX_TRIED) if other is not entry]
 
 
 def _tried(entry: Entry) -> TriedCall:

@@ -36,7 +36,7 @@ class ToolSpec:
         rules: parameter name to the rule that normalizes its value inside the guard.
         repeatable: an identical call is meant to act again.
         transient: exception types whose retry is not a repeat.
-        volatile: dotted names of result parts that do not count, or a callable result -> comparable.
+        volatile: dotted names of result parts that do not count, or a callable to comparable ones.
         empty: a value or predicate telling the results that found nothing; `MISSING` if not given.
         max_calls: executions allowed in one run.
         slot: for ``effect="ask"``: the parameter whose value names the fact asked for.
@@ -169,8 +169,8 @@ def _checked_function(fn: Any, name: Any) -> Any:
     code = code_of(raw)
     if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
         msg = (
-            f"guarded_tool on {origin_of(raw)}: a generator's results can be read only once, so they "
-            f"cannot be compared or replayed; return a list, or guard the function that reads it"
+            f"guarded_tool on {origin_of(raw)}: a generator's results can be read only once, so "
+            f"they cannot be compared or replayed; return a list, or guard the one that reads it"
         )
         raise ToolDeclarationError(msg)
     _check_nameable(fn, raw, name)
@@ -245,7 +245,7 @@ def _rules(
     rules: dict[str, Rule] = {}
     for option, name, rule in given:
         if not callable(rule):
-            _check_choice(where, f"fields[{name!r}]", rule, RULE_NAMES, "or a callable")
+            _check_choice(where, f"fields[{name!r}]", rule, RULE_NAMES, ", or a callable")
         if name in shape.hidden and rule == "ignore":
             continue  # It is ignored already.
         _check_parameter(where, shape, option, name)
@@ -291,7 +291,7 @@ def _check_choice(
     if not isinstance(given, str) or given not in allowed:
         choices = ", ".join(map(repr, allowed))
         msg = (
-            f"{where}: {option} cannot be {given!r}; write one of {choices}{' ' * bool(more)}{more}."
+            f"{where}: {option} cannot be {given!r}; write one of {choices}{more}."
             f"{_did_you_mean(given, allowed)}"
         )
         raise ToolDeclarationError(msg)

@@ -19,11 +19,9 @@ from repeatguard_sdk._types import MISSING, Effect, Mode, Rule
 from repeatguard_sdk.exceptions import ToolDeclarationError
 
 if TYPE_CHECKING:
-    _Proxy = wrapt.BaseObjectProxy[Any]
     _FunctionWrapper = wrapt.FunctionWrapper[..., Any]
     _BoundFunctionWrapper = wrapt.BoundFunctionWrapper[..., Any]
 else:
-    _Proxy = object
     _FunctionWrapper = wrapt.FunctionWrapper
     _BoundFunctionWrapper = wrapt.BoundFunctionWrapper
 
@@ -212,67 +210,56 @@ def _stand_in(tool: Tool, raw: Any) -> Any | None:
     return functools.update_wrapper(made, raw)
 
 
-class _Portable(_Proxy):
-    """What a guard and its bound form answer alike; a mixin of wrapt's wrappers.
-
-    Anything named here shadows the tool's attribute of that name: dunder and ``_self_`` names
-    only, and no annotated name, for it would bring an empty ``__annotations__`` along.
-    ``__wrapped__`` stays the tool itself, which is what `inspect` follows.
-    """
-
-    def _self_shown(self, name: str) -> Any:
-        shown = self.__wrapped__ if self._self_stand_in is None else self._self_stand_in
-        return getattr(shown, name)
-
-    @property
-    def __func__(self) -> Any:
-        function = self.__wrapped__.__func__
-        return function if self._self_stand_in is None else self._self_stand_in
-
-    @property
-    def __code__(self) -> Any:
-        return self._self_shown("__code__")
-
-    @property
-    def __closure__(self) -> Any:
-        return self._self_shown("__closure__")
-
-    @property
-    def __globals__(self) -> Any:
-        return self._self_shown("__globals__")
-
-    @property
-    def __defaults__(self) -> Any:
-        return self._self_shown("__defaults__")
-
-    @property
-    def __kwdefaults__(self) -> Any:
-        return self._self_shown("__kwdefaults__")
-
-    @property
-    def __dict__(self) -> Any:  # type: ignore[override]
-        tool: Any = self.__wrapped__
-        if self._self_stand_in is None or isinstance(tool, (classmethod, staticmethod)):
-            return tool.__dict__
-        # Attributes set on a guard land on the tool; `__wrapped__` leads a clone to its signature.
-        shown = self._self_stand_in.__dict__
-        raw = raw_function(tool)
-        shown.update(raw.__dict__)
-        shown["__wrapped__"] = raw
-        return shown
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.__reduce__()
+# The two classes below share these by assignment, not through a common base: on Python 3.10 a
+# second base adds half a microsecond to each call of a method. Whatever they define shadows the
+# tool's attribute of that name: dunder and `_self_` names only, and no annotated name, which would
+# bring an empty `__annotations__` along. `__wrapped__` stays the tool itself, for `inspect`.
 
 
-class _Bound(_Portable, _BoundFunctionWrapper):
+def _shown_by(guard: Any) -> Any | None:
+    # A class or static method in its class has no code; the function inside of it has.
+    is_descriptor = isinstance(guard.__wrapped__, (classmethod, staticmethod))
+    return None if is_descriptor else guard._self_stand_in  # noqa: SLF001
+
+
+def _shown(name: str) -> property:
+    """Make a property that the stand-in answers."""
+    return property(lambda guard: getattr(_shown_by(guard) or guard.__wrapped__, name))
+
+
+def _function_of(guard: Any) -> Any:
+    function = guard.__wrapped__.__func__
+    return guard._self_stand_in or function  # noqa: SLF001
+
+
+def _vars_of(guard: Any) -> Any:
+    stand_in, tool = _shown_by(guard), guard.__wrapped__
+    if stand_in is None:
+        return tool.__dict__
+    # Attributes set on a guard land on the tool; `__wrapped__` leads a clone to its signature.
+    raw = raw_function(tool)
+    stand_in.__dict__.update(raw.__dict__, __wrapped__=raw)
+    return stand_in.__dict__
+
+
+_function = property(_function_of)
+_vars: Any = property(_vars_of)
+
+
+def _receiver_of(bound: Any) -> Any:
+    return getattr(bound.__wrapped__, "__self__", None)
+
+
+class _Bound(_BoundFunctionWrapper):
     """A guard seen through an instance or a class."""
+
+    __func__ = _function
+    __dict__ = _vars
+    __code__ = _shown("__code__")
+    __closure__ = _shown("__closure__")
+    __globals__ = _shown("__globals__")
+    __defaults__ = _shown("__defaults__")
+    __kwdefaults__ = _shown("__kwdefaults__")
 
     # Equal as bound methods are: same guard, same receiver. wrapt compares the tools, so that a
     # cache keyed by function would hand out the unguarded one.
@@ -283,8 +270,14 @@ class _Bound(_Portable, _BoundFunctionWrapper):
             and _receiver_of(self) is _receiver_of(other)
         )
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __hash__(self) -> int:
         return hash((id(self._self_parent), id(_receiver_of(self))))
+
+    def __copy__(self) -> Any:
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         receiver = _receiver_of(self)
@@ -298,11 +291,21 @@ class _Bound(_Portable, _BoundFunctionWrapper):
         owner = self._self_owner if receiver is None else receiver
         return getattr, (owner, self.__wrapped__.__name__)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
 
-class _Guarded(_Portable, _FunctionWrapper):
+
+class _Guarded(_FunctionWrapper):
     """A guarded tool."""
 
     __bound_function_wrapper__ = _Bound
+    __func__ = _function
+    __dict__ = _vars
+    __code__ = _shown("__code__")
+    __closure__ = _shown("__closure__")
+    __globals__ = _shown("__globals__")
+    __defaults__ = _shown("__defaults__")
+    __kwdefaults__ = _shown("__kwdefaults__")
 
     def __init__(self, fn: Any, tool: Tool) -> None:
         # A partial of a module function, not a method: no cycle from the proxy to itself.
@@ -313,8 +316,14 @@ class _Guarded(_Portable, _FunctionWrapper):
     def __eq__(self, other: object) -> bool:
         return self is other
 
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
     def __hash__(self) -> int:
         return object.__hash__(self)
+
+    def __copy__(self) -> Any:
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if isinstance(self.__wrapped__, types.MethodType):
@@ -330,6 +339,5 @@ class _Guarded(_Portable, _FunctionWrapper):
             raise TypeError(msg)
         return self.__wrapped__.__qualname__
 
-
-def _receiver_of(bound: _Bound) -> Any:
-    return getattr(bound.__wrapped__, "__self__", None)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()

@@ -38,6 +38,6 @@ def completed(ring: PairRing) -> Cycle | None:
         ):
             continue
         lap = ring.pairs[-period:]
-        if len({entry.number for entry, _ in lap}) > 1:
-            return Cycle(period, run // period + 1, tuple(entry.tool for entry, _ in lap))
+        if len({number for number, _, _ in lap}) > 1:
+            return Cycle(period, run // period + 1, tuple(tool for _, _, tool in lap))
     return None

@@ -34,7 +34,7 @@ def is_current(entry: Entry, spec: ToolSpec, ledger: Ledger, *, whole_run: bool)
     if not entry.seen:
         return False
     if spec.effect == "bookkeeping":
-        return ledger.previous is entry
+        return ledger.previous == entry.number
     return whole_run or spec.slot is not None or entry.epoch == ledger.epoch
 
 
@@ -46,7 +46,7 @@ def is_carried(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
     """
     return (
         entry.noted
-        and entry.hard == ledger.hard_epoch
+        and entry.epoch >= ledger.hard_epoch
         and spec.effect not in ("bookkeeping", "write", "final")
     )
 

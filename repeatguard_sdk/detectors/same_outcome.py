@@ -24,6 +24,9 @@ _NOTHING = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+# How a text that says "nothing" may begin: no, nothing, none, null, not, n/a, zero, 0, empty.
+_FIRST = frozenset("nNzZ0eE")
+
 
 class Row(NamedTuple):
     """Outcomes of one tool in a row that are worth a note."""
@@ -67,6 +70,10 @@ def _is_empty_text(text: str) -> bool:
     text = text.strip()
     if not text:
         return True
+    first = text[0]
+    if first.isalnum() and first not in _FIRST:
+        # Most results end here, before any pattern is tried.
+        return False
     if text[0] in "[{" or text == "null":
         try:
             return _is_empty(json.loads(text))

@@ -1,0 +1,105 @@
+"""The short way of the common call: a key not seen before, whose result is unlike any other.
+
+It allocates one tuple where the full way makes an admission and an entry, and gives up as soon as
+anything is of interest: the full way then sees the call as if it had come there at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from repeatguard_sdk._canonical import TEXT_LIMIT, comparable
+from repeatguard_sdk._copies import plain_size, store
+from repeatguard_sdk._engine import Engine
+from repeatguard_sdk._ledger import First
+from repeatguard_sdk._registry import Tool
+from repeatguard_sdk._settling import suspect
+from repeatguard_sdk._types import MISSING
+from repeatguard_sdk.detectors.same_outcome import found_nothing
+
+
+class FirstCalls:
+    """Admits and settles first calls of one run on its engine's ledger, under its lock.
+
+    Args:
+        engine: the run's; it tells which tools may take the short way.
+    """
+
+    __slots__ = ("_engine", "_ledger", "_limit", "_lock")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._ledger = engine.ledger
+        self._lock = engine.lock
+        self._limit = engine.policy.max_result_bytes
+
+    def begin(
+        self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> First | None:
+        """Admit a first call; `None` where the full way has to look."""
+        ledger = self._ledger
+        state = ledger.tools.get(tool.spec.name)
+        if state is None or not state.plain or self._engine.ended is not None:
+            return None
+        try:
+            key: Hashable = tool.keys.key(*args, **kwargs)
+        except TypeError:
+            return None
+        with self._lock:
+            if key in state.once or key in state.entries:
+                return None
+            ledger.calls = number = ledger.calls + 1
+            state.calls += 1
+            state.executed += 1
+            if state.changes:
+                ledger.changing_in_flight += 1
+            state.once[key] = first = (state, key, number, ledger.turn, ledger.epoch)
+        return first
+
+    def settle(
+        self,
+        first: First,
+        tool: Tool,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        result: Any,
+    ) -> bool:
+        """Record the result of a first call; false where the full way has to look."""
+        spec = tool.spec
+        token: Hashable
+        if result.__class__ is str and len(result) <= TEXT_LIMIT and not spec.volatile:
+            token = kept = result
+            size = plain_size(result)
+        else:
+            token = comparable(result, spec.volatile)
+            kept, size = self._keep(result)
+        if token is None or found_nothing(result, spec):
+            return False
+        state, key, number, turn, epoch = first
+        ledger = self._ledger
+        with self._lock:
+            if state.once.get(key) is not first or state.failures or state.empties:
+                return False
+            if state.changes:
+                ledger.changing_in_flight -= 1
+                # A success of a write, or a new answer of an unknown tool.
+                ledger.open_epoch(hard=spec.effect == "write")
+                epoch = ledger.epoch
+            elif (
+                epoch == ledger.epoch
+                and suspect(ledger, state, tool.keys, key, token, args, kwargs) is not None
+            ):
+                return False
+            state.once[key] = (number, epoch, turn, ledger.generation, token, kept)
+            state.has_spoken = True
+            state.found_call = state.found_entry = number
+            ledger.ring.append_new(number, (False, token), state.name)
+            ledger.previous = number
+            ledger.charge(size)
+        return True
+
+    def _keep(self, result: Any) -> tuple[Any, int]:
+        """Return what is kept of a result that is no short text, and its bytes."""
+        stored = store(result, self._limit)
+        return (MISSING, 0) if stored is None else (stored, stored.size)
