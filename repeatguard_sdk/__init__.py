@@ -14,6 +14,7 @@ from repeatguard_sdk._registry import Registry, Tool, default_registry
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._tool import guarded_tool, spec_of
+from repeatguard_sdk.exceptions import RepeatGuardError, StuckError
 
 __all__ = [
     "CallDecision",
@@ -26,7 +27,9 @@ __all__ = [
     "Outcome",
     "Policy",
     "Registry",
+    "RepeatGuardError",
     "Run",
+    "StuckError",
     "Tool",
     "ToolSpec",
     "TriedCall",

@@ -74,6 +74,11 @@ class Admission:
             # Arguments that do not fit the signature have no names to show.
             return dict(self.kwargs)
 
+    @property
+    def ends_run(self) -> bool:
+        """Whether this call ends its run."""
+        return self.decision == "exit"
+
     def freeze(self) -> CallDecision:
         """Return what became of the call, as a value."""
         return CallDecision(

@@ -168,7 +168,7 @@ class CallPath:
         except Exception as fault:
             self._let_through(call, tool, fault)
             return result
-        if call.decision == "exit":
+        if call.ends_run:
             self._leave()
         return self._with_note(call, result)
 
@@ -195,7 +195,7 @@ class CallPath:
         except Exception as fault:
             self._let_through(call, call.tool, fault)
             return
-        if call.decision == "exit":
+        if call.ends_run:
             self._leave()
 
     def _let_through(self, call: Admission | None, tool: Tool, fault: Exception) -> None:
@@ -217,7 +217,7 @@ class CallPath:
             self._report(call)
         except Exception as fault:
             self._reporter.fault(call.tool, fault)
-        if call.decision == "exit":
+        if call.ends_run:
             self._leave()
         if call.error is not None:
             raise clone_error(call.error) or call.error

@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._call import Finding
 from repeatguard_sdk._canonical import comparable, comparable_error
 from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._flight import Flight, Landing, land
@@ -17,10 +16,11 @@ from repeatguard_sdk._joining import answer_from, remember_id, share
 from repeatguard_sdk._ledger import Entry, First, Ledger, ToolState
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
-from repeatguard_sdk._settling import Settled, add_pair, record
+from repeatguard_sdk._settling import Settled, record
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._toolset import undeclared
 from repeatguard_sdk._types import CHANGING_EFFECTS, Mode
+from repeatguard_sdk._withholding import answer_known, redeliver, refuse_budget, withhold
 from repeatguard_sdk.detectors import repeat
 from repeatguard_sdk.detectors.same_outcome import found_nothing, is_blank
 from repeatguard_sdk.exceptions import NoIdentityError, RepeatedFailure
@@ -93,6 +93,8 @@ class Engine:
                 self._execute(call, None)
             else:
                 self._place(call, identity)
+            if call.ends_run:
+                self._end(call)
         return call
 
     def _state_of(self, tool: Tool) -> ToolState:
@@ -161,7 +163,7 @@ class Engine:
     def _climb(self, call: Admission, identity: Identity) -> None:
         """Put a call on its ladder."""
         entry, spec, ledger, policy = call.entry, call.tool.spec, self.ledger, self.policy
-        if identity.fact is not None and self._answer_known(call, identity.fact):
+        if identity.fact is not None and answer_known(ledger, policy, call, identity.fact):
             return
         if entry is None:
             self._execute(call, ledger.add(call.state, identity.key, call.number))
@@ -172,62 +174,8 @@ class Engine:
         if step.decision == "execute" or call.mode != "enforce":
             call.would = step.decision
             self._execute(call, entry)
-            return
-        if entry.generation < ledger.generation and entry.stored is not None:
-            # The model lost the text to a compaction: deliver it once more without penalty.
-            entry.generation = ledger.generation
-            call.decision = call.would = "replay"
-            call.counts = False
-            call.value = entry.stored.deliver()
-            return
-        self._withhold(call, entry, step)
-
-    def _withhold(self, call: Admission, entry: Entry, step: repeat.Step) -> None:
-        """Answer a call without running it, or run it after all where there is no answer."""
-        spec, ledger, policy = call.tool.spec, self.ledger, self.policy
-        answered = answer_from(call, entry)
-        if step.decision == "replay" and not answered:
-            if spec.effect not in ("write", "final"):
-                self._execute(call, entry)
-                return
-            step = repeat.Step("refuse", step.position)
-        entry.count = step.position
-        entry.total += 1
-        entry.turn, entry.last_call = ledger.turn, call.number
-        call.decision = call.would = step.decision
-        call.finding = Finding(kind="repeat", count=step.position, cause=identical_cause(entry))
-        entry.noted = True
-        ledger.previous = entry.number
-        if spec.effect != "bookkeeping":
-            add_pair(ledger, policy, call, entry, (entry.failed, entry.token))
-        if call.decision == "exit":
-            self._end(call)
-        elif call.decision == "replay":
-            call.state.replayed += 1
-        else:
-            call.state.refused += 1
-        call.state.exhausted = ledger.epoch
-
-    def _answer_known(self, call: Admission, fact: str) -> bool:
-        """Answer a question whose slot the run can fill; the user is not asked again."""
-        ledger = self.ledger
-        if fact not in ledger.known or call.mode != "enforce":
-            return False
-        entry = call.entry
-        if entry is None:
-            entry = call.entry = ledger.add(call.state, call.key, call.number)
-        if not entry.seen:
-            entry.seen, entry.first_call, entry.first_turn = True, call.number, ledger.turn
-            entry.epoch = ledger.epoch
-        ledger.keep(entry, store(ledger.known[fact], self.policy.max_result_bytes))
-        ladder = self.policy.known_effects
-        count = entry.count + 1
-        ends = ladder.exit is not None and count >= ladder.exit
-        self._withhold(call, entry, repeat.Step("exit" if ends else "replay", count))
-        call.fact = fact
-        if call.finding is not None:
-            call.finding = Finding(kind="asked_again", count=count, cause=f"{fact} is known")
-        return True
+        elif not (redeliver(ledger, call, entry) or withhold(ledger, policy, call, entry, step)):
+            self._execute(call, entry)
 
     def _answer_ended(self, call: Admission) -> None:
         call.decision = call.would = "exit"
@@ -242,7 +190,7 @@ class Engine:
         if spec.max_calls is not None and state.executed >= spec.max_calls:
             call.would = "refuse"
             if call.mode == "enforce":
-                self._refuse_budget(call, spec.max_calls)
+                refuse_budget(ledger, self.policy, call, spec.max_calls)
                 return
         call.decision = "execute"
         call.executed = True
@@ -251,24 +199,6 @@ class Engine:
             ledger.changing_in_flight += 1
         if entry is not None and spec.withheld:
             call.flight = entry.flight = Flight(ledger.epoch)
-
-    def _refuse_budget(self, call: Admission, budget: int) -> None:
-        """Refuse a call beyond its tool's budget; a model that ignores that climbs as a failure does."""
-        state = call.state
-        if not (self.ledger.turns_marked and state.budget_turn == self.ledger.turn):
-            state.over_budget += 1
-            state.budget_turn = self.ledger.turn
-        state.refused += 1
-        state.exhausted = self.ledger.epoch
-        call.count = state.over_budget
-        call.budget = budget
-        call.finding = Finding(kind="repeat", count=state.over_budget, cause="budget spent")
-        ladder = self.policy.failing
-        if ladder.exit is not None and state.over_budget >= ladder.exit:
-            call.decision = call.would = "exit"
-            self._end(call)
-        else:
-            call.decision = call.would = "refuse"
 
     def promote(
         self, first: First, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -325,7 +255,7 @@ class Engine:
                 self.ledger.ring.clear()
             elif call.counts or not (outcome.failed or call.would == "join"):
                 record(self.ledger, self.policy, call, outcome)
-                if call.decision == "exit" and call.mode == "enforce":
+                if call.ends_run:
                     self._end(call)
                 if call.tool.spec.effect == "final" and not outcome.failed:
                     self.finished = True
@@ -394,7 +324,7 @@ class Engine:
                 call.count = entry.count + 1
             outcome = Settled(token=reason, failed=True, error=call.error)
             record(ledger, self.policy, call, outcome)
-            if call.decision == "exit" and call.mode == "enforce":
+            if call.ends_run:
                 self._end(call)
         return call
 
@@ -424,11 +354,6 @@ class Engine:
         """Tell whether the exit may be raised now: no write of the run is in flight."""
         with self.lock:
             return self.ledger.changing_in_flight == 0
-
-
-def identical_cause(entry: Entry) -> str:
-    """Say in a few words what makes a call a repeat."""
-    return "same failure again" if entry.failed else "identical call"
 
 
 def _unnumbered(error: BaseException) -> Hashable:

@@ -209,7 +209,7 @@ class Run(CallPath):
         )
         self._last = call
         self._report(call)
-        if call.decision == "exit":
+        if call.ends_run:
             self._leave()
         return call.observation
 

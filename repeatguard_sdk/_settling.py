@@ -237,12 +237,17 @@ def _look(
         call.finding = Finding(kind="same_outcome", count=row.length, cause=row.what)
 
 
+def identical_cause(*, failed: bool) -> str:
+    """Say in a few words what makes a call a repeat."""
+    return "same failure again" if failed else "identical call"
+
+
 def _look_at_count(policy: Policy, call: Admission, entry: Entry, outcome: Settled) -> None:
     spec = call.tool.spec
     ladder = policy.ladder(spec.effect, repeatable=spec.repeatable, failed=outcome.failed)
     if ladder is None:
         return
-    cause = "same failure again" if outcome.failed else "identical call"
+    cause = identical_cause(failed=outcome.failed)
     if ladder.exit is not None and call.count >= ladder.exit:
         if call.mode == "enforce":
             call.decision = "exit"

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from repeatguard_sdk._outcome import Outcome
+
+class EndedRun(Protocol):
+    """What a `StuckError` tells of its run; `repeatguard_sdk.Outcome` in full."""
+
+    @property
+    def summary(self) -> str:
+        """Text for the person who takes over."""
+        ...
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """The same as a dict."""
+        ...
 
 
 class RepeatGuardError(Exception):
@@ -47,7 +58,7 @@ class StuckError(RepeatGuardError):
         outcome: how the run ended, with its summary.
     """
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: EndedRun) -> None:
         super().__init__(outcome)
         self.outcome = outcome
 

@@ -1,0 +1,97 @@
+"""Answering a call without running it: from its stored outcome, from a known fact, or with a refusal.
+
+Each function works on the ledger under the run's lock; a call it sets to "exit" ends the run.
+"""
+
+from __future__ import annotations
+
+from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._call import Finding
+from repeatguard_sdk._copies import store
+from repeatguard_sdk._joining import answer_from
+from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._policy import Policy
+from repeatguard_sdk._settling import add_pair, identical_cause
+from repeatguard_sdk.detectors.repeat import Step
+
+
+def withhold(ledger: Ledger, policy: Policy, call: Admission, entry: Entry, step: Step) -> bool:
+    """Answer a call as its ladder says.
+
+    Returns:
+        False where there is no answer to give: a read whose result was not kept runs again.
+    """
+    spec = call.tool.spec
+    if not answer_from(call, entry) and step.decision == "replay":
+        if spec.effect not in ("write", "final"):
+            return False
+        # A write is never run twice in one epoch, whatever became of its receipt.
+        step = Step("refuse", step.position)
+    entry.count = step.position
+    entry.total += 1
+    entry.turn, entry.last_call = ledger.turn, call.number
+    entry.noted = True
+    call.decision = call.would = step.decision
+    call.finding = Finding(
+        kind="repeat", count=step.position, cause=identical_cause(failed=entry.failed)
+    )
+    ledger.previous = entry.number
+    if spec.effect != "bookkeeping":
+        add_pair(ledger, policy, call, entry, (entry.failed, entry.token))
+    _count_withheld(ledger, call)
+    return True
+
+
+def redeliver(ledger: Ledger, call: Admission, entry: Entry) -> bool:
+    """Deliver a stored result once more without penalty, if the model lost it to a compaction."""
+    if entry.generation >= ledger.generation or entry.stored is None:
+        return False
+    entry.generation = ledger.generation
+    call.decision = call.would = "replay"
+    call.counts = False
+    call.value = entry.stored.deliver()
+    return True
+
+
+def answer_known(ledger: Ledger, policy: Policy, call: Admission, fact: str) -> bool:
+    """Answer a question whose slot the run can fill; the user is not asked again."""
+    if fact not in ledger.known or call.mode != "enforce":
+        return False
+    entry = call.entry
+    if entry is None:
+        entry = call.entry = ledger.add(call.state, call.key, call.number)
+    if not entry.seen:
+        entry.seen, entry.epoch = True, ledger.epoch
+        entry.first_call, entry.first_turn = call.number, ledger.turn
+    ledger.keep(entry, store(ledger.known[fact], policy.max_result_bytes))
+    count = call.count = entry.count + 1
+    last = policy.known_effects.exit
+    ends = last is not None and count >= last
+    withhold(ledger, policy, call, entry, Step("exit" if ends else "replay", count))
+    call.fact = fact
+    call.finding = Finding(kind="asked_again", count=count, cause=f"{fact} is known")
+    return True
+
+
+def refuse_budget(ledger: Ledger, policy: Policy, call: Admission, budget: int) -> None:
+    """Refuse a call beyond its tool's budget; a model that ignores that climbs as a failure does."""
+    state = call.state
+    if not (ledger.turns_marked and state.budget_turn == ledger.turn):
+        state.over_budget += 1
+        state.budget_turn = ledger.turn
+    call.count = state.over_budget
+    call.budget = budget
+    call.finding = Finding(kind="repeat", count=state.over_budget, cause="budget spent")
+    last = policy.failing.exit
+    ends = last is not None and state.over_budget >= last
+    call.decision = call.would = "exit" if ends else "refuse"
+    _count_withheld(ledger, call)
+
+
+def _count_withheld(ledger: Ledger, call: Admission) -> None:
+    state = call.state
+    state.exhausted = ledger.epoch
+    if call.decision == "replay":
+        state.replayed += 1
+    elif call.decision == "refuse":
+        state.refused += 1
