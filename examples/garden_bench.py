@@ -42,24 +42,27 @@ def message_seller(order_id: str, text: str) -> str:
 @guarded_tool(effect="final")
 def escalate(summary: str) -> str:
     """Hand the case over to a person."""
-    return f"case 4711 opened: {summary}"
+    return "case 4711 opened"
 
 
-TOOLS = [track_order, message_seller, escalate]
+TOOLS: dict[str, Callable[..., str]] = {
+    "track_order": track_order,
+    "message_seller": message_seller,
+    "escalate": escalate,
+}
 
 # -- the agent loop, as it stands in many a program ------------------------------------------------
 
 
 def plain_loop(model: Model, messages: list[Message]) -> None:
     """Let the model call tools until it answers or the budget is spent."""
-    tools = {tool.__name__: tool for tool in TOOLS}
     for _ in range(BUDGET):
         reply = model(messages)
         messages.append(reply)
         if "tool_calls" not in reply:
             break
         for call in reply["tool_calls"]:
-            tool = tools[call["function"]["name"]]
+            tool = TOOLS[call["function"]["name"]]
             result = tool(**json.loads(call["function"]["arguments"]))
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
 
@@ -69,7 +72,7 @@ def plain_loop(model: Model, messages: list[Message]) -> None:
 
 def guarded_loop(model: Model, messages: list[Message], events: MemorySink) -> Outcome | None:
     """Let the model call tools until it answers, the budget is spent or the run goes in circles."""
-    with Run(TOOLS, events=events) as run:
+    with Run(TOOLS.values(), events=events) as run:
         for _ in range(BUDGET):
             run.turn()
             reply = model(messages)

@@ -56,7 +56,7 @@ def _steps(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _text(call: Mapping[str, Any]) -> str:
-    """Return the recorded result; one that was cut short is told apart by the digest of the whole."""
+    """Return the recorded result; one that was cut short carries the digest of the whole."""
     text: str = call["result"]
     return f"{text}[{call['result_sha']}]" if text.endswith("…") else text
 
@@ -161,12 +161,12 @@ HEADINGS = ("run", "call", "guard", "as call", "label", "tool", "what came back"
 
 def _row(*cells: object) -> str:
     widths = (">4", ">5", "<7", ">7", "<15", "<27", "")
-    return "  ".join(f"{cell!s:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+    return "  ".join(
+        f"{cell!s:{width}}" for cell, width in zip(cells, widths, strict=True)
+    ).rstrip()
 
 
-def _line(
-    number: int, run: Mapping[str, Any], call: Mapping[str, Any], played: PlayedCall
-) -> str:
+def _line(number: int, run: Mapping[str, Any], call: Mapping[str, Any], played: PlayedCall) -> str:
     decided = played.value
     assert decided is not None
     did = "note" if played.decision == "execute" else played.decision
@@ -174,7 +174,8 @@ def _line(
     if did == "exit":
         end = "finished" if _finished(run, call) else "stuck"
         assert decided.finding is not None
-        came = f"=> the run ends {end}: {_times(decided.finding)}"
+        unit = "rounds" if decided.finding.kind == "cycle" else "times"
+        came = f"=> the run ends {end}: {decided.finding.kind}, {decided.finding.count} {unit}"
     first = "" if decided.observation is None else decided.observation.first_call or ""
     label = call.get("repeat_label") or "-"
     return _row(number, decided.call, did, first, label, call["tool"], _clamp(came))
@@ -196,7 +197,9 @@ def main() -> None:
     recorded = sum(len(run["calls"]) for run in runs)
     print(f"\nThe default policy ({recorded} calls recorded; a run is walked up to its exit):")
     print(measure(runs))
-    print("\nFor comparison a plain count, Policy.strict() (2nd equal call replayed, 3rd the exit):")
+    print(
+        "\nFor comparison a plain count, Policy.strict() (2nd equal call replayed, 3rd the exit):"
+    )
     print(measure(runs, Policy.strict()))
 
 

@@ -30,6 +30,7 @@ class Admission:
         error: the stored error to raise instead.
         reason: why the call never reached its tool.
         fact: the name of the known fact that answers a question.
+        began: call and turn where it began, for a finding that is about no call.
         budget: set when the tool's budget is spent.
         finding: what was found.
     """
@@ -53,6 +54,7 @@ class Admission:
     observation: Observation | None = None
     differed: bool | None = None
     call_id: str | None = None
+    began: tuple[int, int] | None = None
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = MappingProxyType({})
 

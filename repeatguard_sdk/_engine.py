@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._canonical import comparable, comparable_error
-from repeatguard_sdk._copies import Stored, clone_error, store
+from repeatguard_sdk._call import Finding
 from repeatguard_sdk._flight import Flight, Landing, land
 from repeatguard_sdk._identity import Identity, identify
 from repeatguard_sdk._joining import answer_from, remember_id, share
 from repeatguard_sdk._ledger import Entry, First, Ledger, ToolState
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
-from repeatguard_sdk._settling import Settled, record
+from repeatguard_sdk._settling import Settled, failure, record, success
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._toolset import undeclared
 from repeatguard_sdk._types import CHANGING_EFFECTS, Mode
 from repeatguard_sdk._withholding import answer_known, redeliver, refuse_budget, withhold
 from repeatguard_sdk.detectors import repeat
-from repeatguard_sdk.detectors.same_outcome import found_nothing, is_blank
+from repeatguard_sdk.detectors.chain import Advice, Chain
+from repeatguard_sdk.detectors.no_progress import StateWatch
 from repeatguard_sdk.exceptions import NoIdentityError, RepeatedFailure
 
 # All names that no tool has share one state, and so one row of outcomes.
 _NAMELESS = undeclared("")
-_DIGITS = re.compile(r"\d+")
 
 
 class Engine:
@@ -52,6 +50,8 @@ class Engine:
         self.lock = threading.Lock()
         self.ended: Admission | None = None
         self.finished = False
+        self.chain = Chain()
+        self.watch = StateWatch()
         self._forced_mode = forced_mode
         self._on_uncountable = on_uncountable
         self._uncountable: set[str] = set()
@@ -89,12 +89,15 @@ class Engine:
                 call.entry = ledger.find(call.state, identity.key)
             if self.ended is not None:
                 self._answer_ended(call)
+            elif self.policy.advice is not None:
+                self._execute(call, None)
+                self._advise(call, self.policy.advice)
             elif identity is None:
                 self._execute(call, None)
             else:
                 self._place(call, identity)
             if call.ends_run:
-                self._end(call)
+                self.end(call)
         return call
 
     def _state_of(self, tool: Tool) -> ToolState:
@@ -121,6 +124,7 @@ class Engine:
             and not spec.repeatable
             and spec.max_calls is None
             and policy.folds == "suspect"
+            and policy.advice is None
             and not policy.whole_run
         )
 
@@ -142,6 +146,17 @@ class Engine:
                 self._uncountable.add(name)
                 self._on_uncountable(tool, str(reason))
             return None
+
+    def _advise(self, call: Admission, advice: Advice) -> None:
+        """Count a call for the advisory policy, which looks at nothing but the chain."""
+        spec = call.tool.spec
+        if spec.effect == "bookkeeping" or not advice.looks_at(spec.name):
+            return
+        call.count = self.chain.extend(spec.name, call.key, call.number)
+        if call.count in advice.thresholds:
+            call.finding = Finding(
+                kind="repeat", count=call.count, cause="identical call in a row"
+            )
 
     def _place(self, call: Admission, identity: Identity) -> None:
         """Share another call's outcome where there is one to share, else climb."""
@@ -220,31 +235,17 @@ class Engine:
 
     def settle(self, call: Admission, result: Any) -> None:
         """Record what an executed call returned, and tell those who wait for it."""
-        spec, policy = call.tool.spec, self.policy
-        kept: Stored[Any] | None = None
-        if spec.withheld or call.call_id is not None:
-            kept = store(result, policy.max_result_bytes)
-        outcome = Settled(
-            token=comparable(result, spec.volatile),
-            failed=False,
-            stored=kept,
-            empty=found_nothing(result, spec),
-            blank=is_blank(result),
-        )
-        self._settle(call, outcome, Landing("ok", result, kept))
+        spec = call.tool.spec
+        keeps = spec.withheld or call.call_id is not None
+        outcome = success(result, spec, self.policy.max_result_bytes if keeps else -1)
+        self._settle(call, outcome, Landing("ok", result, outcome.stored))
         if call.entry is not None and spec.slot is not None and not outcome.empty:
             self._fill_slot(call, result)
 
     def settle_error(self, call: Admission, error: Exception) -> None:
         """Record what an executed call raised, and tell those who wait for it."""
-        twin = clone_error(error)
-        if twin is None:
-            twin = RepeatedFailure(f"{type(error).__name__}: {_text_of(error)}")
-        transient = isinstance(error, call.tool.spec.transient)
-        # The numbers of a transient error are attempts, delays and ports: noise.
-        token = _unnumbered(twin) if transient else comparable_error(error)
-        outcome = Settled(token=token, failed=True, error=twin, transient=transient)
-        self._settle(call, outcome, Landing("error", twin))
+        outcome = failure(error, call.tool.spec)
+        self._settle(call, outcome, Landing("error", outcome.error))
 
     def _settle(self, call: Admission, outcome: Settled, landing: Landing) -> None:
         with self.lock:
@@ -256,7 +257,7 @@ class Engine:
             elif call.counts or not (outcome.failed or call.would == "join"):
                 record(self.ledger, self.policy, call, outcome)
                 if call.ends_run:
-                    self._end(call)
+                    self.end(call)
                 if call.tool.spec.effect == "final" and not outcome.failed:
                     self.finished = True
         land(waiters, landing)
@@ -314,6 +315,9 @@ class Engine:
             if self.ended is not None:
                 self._answer_ended(call)
                 return call
+            if self.policy.advice is not None:
+                self._advise(call, self.policy.advice)
+                return call
             if key is None:
                 return call
             entry = call.entry = ledger.find(state, key) or ledger.add(state, key, call.number)
@@ -325,20 +329,30 @@ class Engine:
             outcome = Settled(token=reason, failed=True, error=call.error)
             record(ledger, self.policy, call, outcome)
             if call.ends_run:
-                self._end(call)
+                self.end(call)
         return call
 
     # -- the end -----------------------------------------------------------------------------
 
-    def _end(self, call: Admission) -> None:
-        """Remember what ended the run; the first one stands."""
+    def end(self, call: Admission) -> None:
+        """Remember what ended the run, under the lock; the first one stands."""
         if self.ended is None:
             self.ended = call
 
-    def end(self, call: Admission) -> None:
-        """End the run by hand of a detector that looks at turns and not at calls."""
+    def user_spoke(self) -> None:
+        """Open an epoch and clear what a person's words make moot."""
         with self.lock:
-            self._end(call)
+            self.chain.clear()
+            self.watch.clear()
+            if not self.policy.whole_run:
+                self.ledger.open_epoch(hard=True)
+                self.ledger.forget_calls()
+
+    def moved_on(self) -> None:
+        """Open an epoch: the world changed in a way no tool of the run can tell."""
+        with self.lock:
+            self.watch.clear()
+            self.ledger.open_epoch(hard=True)
 
     @property
     def stuck(self) -> bool:
@@ -354,15 +368,3 @@ class Engine:
         """Tell whether the exit may be raised now: no write of the run is in flight."""
         with self.lock:
             return self.ledger.changing_in_flight == 0
-
-
-def _unnumbered(error: BaseException) -> Hashable:
-    return type(error).__qualname__, _DIGITS.sub("#", _text_of(error))
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return "(its text cannot be had)"
-

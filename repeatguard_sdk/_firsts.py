@@ -92,7 +92,7 @@ class FirstCalls:
             ):
                 return False
             state.once[key] = (number, epoch, turn, ledger.generation, token, kept)
-            state.has_spoken = True
+            state.has_spoken = ledger.progressed = True
             state.found_call = state.found_entry = number
             ledger.ring.append_new(number, (False, token), state.name)
             ledger.previous = number

@@ -205,6 +205,8 @@ class Ledger:
         self.known: dict[str, Any] = {}
         self.call_ids: OrderedDict[str, tuple[Entry, bool]] = OrderedDict()
         self.changing_in_flight = 0
+        # Whether this turn has had a new answer, for hosts that give no state.
+        self.progressed = True
         self.stored_bytes = 0
         self._max_stored_bytes = max_stored_bytes
 

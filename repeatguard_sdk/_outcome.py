@@ -58,10 +58,12 @@ class Outcome:
     @property
     def summary(self) -> str:
         """The outcome as text for the person who takes over."""
-        if self.tool is None:
+        if self.finding is None:
             text = f"The run ended {self.reason} after {self.calls} calls."
             return f"{text}\n{self.error}" if self.error else text
-        lines = [self._headline(), f"First {self._what()}: {self.result}"]
+        lines = [self._headline()]
+        if self.tool is not None:
+            lines.append(f"First {self._what()}: {self.result}")
         if self.loop_start is not None:
             lines.append(
                 f"The loop began at call {self.loop_start.call} (turn {self.loop_start.turn})."
@@ -94,7 +96,7 @@ class Outcome:
         if self.finding is not None and self.finding.kind == "no_progress":
             return (
                 f"Ended {self.reason} after {self.calls} calls: the state did not change for "
-                f"{self.finding.count} turns, last call {call}."
+                f"{self.finding.count} turns."
             )
         return (
             f"Ended {self.reason} after {self.calls} calls: {call} was asked for "

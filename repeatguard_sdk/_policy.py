@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import attrs
 
 from repeatguard_sdk._ladder import Ladder, check_threshold
 from repeatguard_sdk._types import MODES, Effect, Mode
+from repeatguard_sdk.detectors.chain import Advice, advice
 from repeatguard_sdk.exceptions import PolicyError
 
 MODE_VARIABLE = "REPEATGUARD_MODE"
@@ -53,6 +54,10 @@ class Policy:
         unknown: the ladder of tools of unknown effect, and of bookkeeping.
         live: the ladder of live tools, which are never withheld.
         cycle: laps at which a cycle is noted and ends the run; `None` turns it off.
+        no_progress: turns without a change at which a note is given and the run ends; `None`
+            (the default) is 3 and 6 where the host gives a state, and nothing where it gives
+            none. Given here, it holds without a state too: then a new answer is progress.
+        advice: the advisory way of working instead of all ladders; see `Policy.advisory`.
         same_errors, same_empties, failures: rows of one tool's outcomes that are noted.
         transient_retries: transient failures of one key that count for nothing.
         folds: "suspect" (equal text after folding runs, and an equal result convicts) or
@@ -74,6 +79,7 @@ class Policy:
     unknown: Ladder = attrs.field(default=Ladder(2, 3, 5), validator=_check_ladder)
     live: Ladder = attrs.field(default=Ladder(3, None, None), validator=_check_ladder)
     cycle: Ladder | None = attrs.field(default=Ladder(2, None, 3), validator=_check_ladder)
+    no_progress: Ladder | None = attrs.field(default=None, validator=_check_ladder)
     same_errors: int | None = attrs.field(default=3, validator=_check_row)
     same_empties: int | None = attrs.field(default=3, validator=_check_row)
     failures: int | None = attrs.field(default=4, validator=_check_row)
@@ -82,6 +88,7 @@ class Policy:
     whole_run: bool = False
     style: Literal["options", "bare"] | Callable[[Any], str] = "options"
     options: Callable[[Any], Any] | None = None
+    advice: Advice | None = None
     max_result_bytes: int = attrs.field(default=1_000_000, validator=_check_size)
     max_stored_bytes: int = attrs.field(default=32_000_000, validator=_check_size)
 
@@ -112,6 +119,34 @@ class Policy:
             folds="convict",
             whole_run=True,
         )
+
+    @classmethod
+    def advisory(
+        cls,
+        thresholds: Iterable[int] = (3, 5, 8),
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        preview_chars: int = 500,
+        *,
+        style: Literal["options", "bare"] | Callable[[Any], str] | None = None,
+    ) -> Policy:
+        """Return a policy that withholds nothing and speaks of consecutive identical calls only.
+
+        At each threshold once a chain: first a short nudge, later a reminder with tool, count and
+        arguments. Results are not compared. Bookkeeping tools, excluded ones and those not
+        included are transparent: they neither count nor break a chain.
+
+        Args:
+            thresholds: lengths of a chain at which a text is given; each at least 2, no duplicate.
+            include, exclude: names of tools, with `*` for any text.
+            preview_chars: how much of the arguments a reminder shows.
+            style: another way to write the text, as in `Policy`.
+
+        Raises:
+            PolicyError: a threshold below 2, a duplicate, a bool, a bare string of names.
+        """
+        chosen = advice(thresholds, include, exclude, preview_chars)
+        return cls(mode="advise", advice=chosen, style=chosen.write if style is None else style)
 
     def ladder(self, effect: Effect, *, repeatable: bool, failed: bool) -> Ladder | None:
         """Return the ladder that holds for a call, `None` for one that is only counted."""

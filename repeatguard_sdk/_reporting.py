@@ -40,6 +40,7 @@ class Reporter:
         self._started = 0.0
         self._interventions = 0
         self._faulted = False
+        self._clock_warned = False
 
     def start(self) -> None:
         """Note when the run began."""
@@ -77,6 +78,17 @@ class Reporter:
     def warn_uncountable(self, tool: Tool, why: str) -> None:
         """Say, once a tool, that a call of it cannot be compared."""
         self._warn(tool.spec.name, f"a call cannot be compared and was let through: {why}")
+
+    def warn_clock(self, fields: tuple[str, ...]) -> None:
+        """Say, once a run, that a state always changes because it holds a clock or a random id."""
+        if not self._clock_warned:
+            self._clock_warned = True
+            names = ", ".join(fields)
+            self._warn(
+                "",
+                f"the state given to run.turn changed only in {names}, which looks like a clock "
+                f"or a random id; write run.turn(state=..., ignore={list(fields)!r})",
+            )
 
     def fault(self, tool: Tool, error: Exception) -> None:
         """Say, once a run, that the guard itself went wrong; the call was let through."""

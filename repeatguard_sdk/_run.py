@@ -26,7 +26,8 @@ from repeatguard_sdk._reporting import Reporter
 from repeatguard_sdk._scope import active, call_ids, take_signal
 from repeatguard_sdk._spec import find_record
 from repeatguard_sdk._toolset import Toolset, undeclared
-from repeatguard_sdk._types import Deliver, OnStuck, Reason
+from repeatguard_sdk._turning import clocks_in, open_turn
+from repeatguard_sdk._types import MISSING, Deliver, OnStuck, Reason
 from repeatguard_sdk.events import Event, EventSink
 from repeatguard_sdk.exceptions import RunStateError, StuckError, ToolDeclarationError
 
@@ -143,16 +144,33 @@ class Run(CallPath):
 
     # -- what the host tells -------------------------------------------------------------------
 
-    def turn(self) -> None:
+    def turn(self, *, state: Any = MISSING, ignore: Iterable[str] = ()) -> Observation | None:
         """Open the next turn: one model response and the results of its tool calls.
 
         Equal calls of one turn are one call. Without turns, calls in flight at once are.
+
+        Args:
+            state: the state of the task as the host sees it, any record; three turns that leave
+                it unchanged are noted, six end the run.
+            ignore: dotted names of fields that do not count, such as a clock.
+
+        Returns:
+            What there is to say about the state; it waits in `observations` too.
         """
         self._check_open("turn")
-        with self._engine.lock:
-            self._engine.ledger.turn += 1
-            self._engine.ledger.turns_marked = True
+        if isinstance(ignore, str):
+            msg = f"run.turn(ignore={ignore!r}) is a bare string; write ignore=[{ignore!r}]"
+            raise RunStateError(msg)
+        names = tuple(ignore)
+        found = open_turn(self._engine, state, names)
+        if state is not MISSING:
+            clocks = clocks_in(self._engine, state, names)
+            if clocks:
+                self._reporter.warn_clock(clocks)
+        if found is not None:
+            self._report(found)
         self._leave_if_ended()
+        return None if found is None else found.observation
 
     def user_message(self, text: str = "") -> None:
         """Say that the user spoke: counts, rows and stored results are cleared, an epoch opens.
@@ -160,16 +178,12 @@ class Run(CallPath):
         Only for text a person wrote: a reminder or a "continue" made by a machine changes nothing.
         """
         self._check_open("user_message")
-        with self._engine.lock:
-            if not self._engine.policy.whole_run:
-                self._engine.ledger.open_epoch(hard=True)
-                self._engine.ledger.forget_calls()
+        self._engine.user_spoke()
 
     def progress(self) -> None:
         """Say that the world changed in a way the run's tools cannot tell: an epoch opens."""
         self._check_open("progress")
-        with self._engine.lock:
-            self._engine.ledger.open_epoch(hard=True)
+        self._engine.moved_on()
 
     def compacted(self) -> None:
         """Say that the model lost its history: each stored result may be delivered once more."""

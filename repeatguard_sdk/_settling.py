@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping
 from typing import Any, TypeGuard
 
@@ -9,13 +10,16 @@ import attrs
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
-from repeatguard_sdk._copies import Stored
+from repeatguard_sdk._canonical import comparable, comparable_error
+from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._key import CompiledKey
 from repeatguard_sdk._ledger import Entry, Ledger, ToolState
 from repeatguard_sdk._policy import Policy
+from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._types import CHANGING_EFFECTS
 from repeatguard_sdk.detectors import cycle as cycles
 from repeatguard_sdk.detectors import repeat, same_outcome
+from repeatguard_sdk.exceptions import RepeatedFailure
 
 # A write that returns nothing has done its work, and a poll that finds nothing will find something.
 _FINDING_EFFECTS = frozenset({"read", "ask", "unknown"})
@@ -23,6 +27,7 @@ _FINDING_EFFECTS = frozenset({"read", "ask", "unknown"})
 
 # Text of these is folded to raise suspicion: they ask, and a question may be spelled in two ways.
 FOLDED_EFFECTS = frozenset({"read", "ask"})
+_DIGITS = re.compile(r"\d+")
 _FLAT = frozenset({str, int, float, type(None)})
 
 
@@ -37,6 +42,41 @@ class Settled:
     empty: bool = False
     blank: bool = False
     transient: bool = False
+
+
+def success(result: Any, spec: ToolSpec, limit: int) -> Settled:
+    """Return what a result comes to.
+
+    Args:
+        limit: bytes a result may have to be kept; -1 to keep none.
+    """
+    return Settled(
+        token=comparable(result, spec.volatile),
+        failed=False,
+        stored=None if limit < 0 else store(result, limit),
+        empty=same_outcome.found_nothing(result, spec),
+        blank=same_outcome.is_blank(result),
+    )
+
+
+def failure(error: Exception, spec: ToolSpec) -> Settled:
+    """Return what an error comes to."""
+    twin = clone_error(error)
+    if twin is None:
+        twin = RepeatedFailure(f"{type(error).__name__}: {_text_of(error)}")
+    transient = isinstance(error, spec.transient)
+    token = comparable_error(error)
+    if transient:
+        # The numbers of a transient error are attempts, delays and ports: noise.
+        token = (type(error).__qualname__, _DIGITS.sub("#", _text_of(error)))
+    return Settled(token=token, failed=True, error=twin, transient=transient)
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be had)"
 
 
 def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) -> None:
@@ -56,6 +96,8 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
         return
     entry, equal = _compare(ledger, policy, call, entry, outcome)
     changed = not equal and not _same_answer(entry, outcome)
+    if changed:
+        ledger.progressed = True
     if not equal:
         _start_afresh(call, entry)
     if not outcome.failed:

@@ -135,14 +135,16 @@ def stuck_outcome(
     """Return the outcome of a run that a call ended; read under the run's lock."""
     entry = call.entry
     start = None
-    if entry is not None and entry.seen:
+    if call.began is not None:
+        start = LoopStart(call=call.began[0], turn=call.began[1])
+    elif entry is not None and entry.seen:
         start = LoopStart(call=entry.first_call, turn=entry.first_turn)
     kept = result_of(entry)
     return Outcome(
         reason=reason,
         calls=ledger.calls,
         finding=call.finding,
-        tool=call.tool.spec.name,
+        tool=call.tool.spec.name or None,
         arguments=arguments_preview(call.arguments(), _PREVIEW),
         count=call.count,
         result="(not kept)" if kept is MISSING else quote(kept, _PREVIEW),

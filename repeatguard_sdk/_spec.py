@@ -140,7 +140,7 @@ def find_record(obj: Any) -> Any | None:
             else:
                 obj = getattr(obj, "__wrapped__", getattr(obj, "__func__", None))
         # Any object may be asked, and some answer `getattr` with an error of their own.
-        except Exception:  # noqa: BLE001
+        except Exception:
             return None
     return None
 

@@ -219,7 +219,7 @@ def _stand_in(tool: Tool, raw: Any) -> Any | None:
 def _shown_by(guard: Any) -> Any | None:
     # A class or static method in its class has no code; the function inside of it has.
     is_descriptor = isinstance(guard.__wrapped__, (classmethod, staticmethod))
-    return None if is_descriptor else guard._self_stand_in  # noqa: SLF001
+    return None if is_descriptor else guard._self_stand_in
 
 
 def _shown(name: str) -> property:
@@ -229,7 +229,7 @@ def _shown(name: str) -> property:
 
 def _function_of(guard: Any) -> Any:
     function = guard.__wrapped__.__func__
-    return guard._self_stand_in or function  # noqa: SLF001
+    return guard._self_stand_in or function
 
 
 def _vars_of(guard: Any) -> Any:

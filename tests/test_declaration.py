@@ -284,7 +284,7 @@ def test_cls_of_a_plain_function_is_an_argument() -> None:
     def classify(cls: str, text: str) -> str:
         return cls + text
 
-    def attached(self, text: str) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    def attached(self, text: str) -> str:  # type: ignore[no-untyped-def]
         return text
 
     assert ("cls", "text") == declare(classify).parameters
@@ -295,8 +295,8 @@ def plain(ctx: RunContext[int], q: str) -> None: ...
 def bare_class(ctx: RunContext, q: str) -> None: ...  # type: ignore[type-arg]
 def by_base(ctx: MyContext, q: str) -> None: ...
 def wrapper(ctx: RunContextWrapper[int] | None, q: str) -> None: ...
-def optional(ctx: Optional[ToolContext], q: str) -> None: ...  # noqa: UP007, UP045
-def union(ctx: Union[None, "ToolContext"], q: str) -> None: ...  # noqa: UP007
+def optional(ctx: Optional[ToolContext], q: str) -> None: ...  # noqa: UP045
+def union(ctx: Union["ToolContext", None], q: str) -> None: ...  # noqa: UP007
 def annotated(ctx: Annotated[RunContext[str], "text"], q: str) -> None: ...
 def injected(ctx: Annotated[dict[str, str], InjectedState], q: str) -> None: ...
 def injected_field(ctx: Annotated[str, InjectedState("user")], q: str) -> None: ...
@@ -310,8 +310,8 @@ PLAIN_HINTS: dict[str, Any] = {
     "bare_class": RunContext,
     "by_base": MyContext,
     "wrapper": RunContextWrapper[int] | None,
-    "optional": Optional[ToolContext],  # noqa: UP007, UP045
-    "union": Union[None, "ToolContext"],  # noqa: UP007
+    "optional": Optional[ToolContext],  # noqa: UP045
+    "union": Union[None, "ToolContext"],
     "annotated": Annotated[RunContext[str], "text"],
     "injected": Annotated[dict[str, str], InjectedState],
     "injected_field": Annotated[str, InjectedState("user")],

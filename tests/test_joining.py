@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -70,6 +71,15 @@ class Caller(threading.Thread):
         return self.value
 
 
+@contextlib.contextmanager
+def whole(run: Run) -> Iterator[Run]:
+    """Open a run whose block must be left by its end: an exit would skip the rest of the test."""
+    with run:
+        yield run
+    assert run.outcome is not None
+    assert "stuck" != run.outcome.reason, run.outcome.summary
+
+
 def wait_for_calls(run: Run, number: int) -> None:
     """Wait until that many calls were admitted; a waiter joins in the same step."""
     deadline = time.monotonic() + LONG
@@ -107,7 +117,7 @@ def test_three_identical_calls_in_threads_are_one_call(effect: Any) -> None:
         gate.wait()
         return {"rows": [key]}
 
-    with Run(events=sink) as run:
+    with whole(Run(events=sink)) as run:
         callers = [Caller(run, fetch, "a") for _ in range(3)]
         gate.await_entry()
         wait_for_calls(run, 3)
@@ -141,7 +151,7 @@ def test_live_and_repeatable_calls_run_each_time(declared: dict[str, Any]) -> No
         gate.wait()
         return len(ran)
 
-    with Run(events=sink) as run:
+    with whole(Run(events=sink)) as run:
         callers = [Caller(run, act, "a") for _ in range(3)]
         for _ in callers:
             gate.await_entry()
@@ -166,7 +176,7 @@ def test_an_owner_killed_in_its_thread_is_replaced_by_a_waiter() -> None:
             raise Kill
         return [key]
 
-    with Run(events=sink) as run:
+    with whole(Run(events=sink)) as run:
         owner = Caller(run, fetch, "a")
         gate.await_entry()
         waiters = [Caller(run, fetch, "a") for _ in range(3)]
@@ -199,7 +209,7 @@ def test_waiters_abandoned_twice_still_get_their_result() -> None:
             raise Kill
         return f"{key}{number}"
 
-    with Run() as run:
+    with whole(Run()) as run:
         callers = [Caller(run, fetch, "a")]
         gate.await_entry()
         callers += [Caller(run, fetch, "a") for _ in range(4)]
@@ -228,7 +238,7 @@ def test_a_failure_after_a_takeover_counts_as_a_failure() -> None:
             raise Kill
         raise Refused("no such row")
 
-    with Run() as run:
+    with whole(Run()) as run:
         owner = Caller(run, fetch, "a")
         gate.await_entry()
         waiter = Caller(run, fetch, "a")
@@ -257,7 +267,7 @@ def test_waiters_of_a_failure_get_an_error_of_their_own() -> None:
         error.status = 404  # type: ignore[attr-defined]
         raise error
 
-    with Run() as run:
+    with whole(Run()) as run:
         callers = [Caller(run, fetch, "a") for _ in range(3)]
         gate.await_entry()
         wait_for_calls(run, 3)
@@ -273,60 +283,32 @@ def test_waiters_of_a_failure_get_an_error_of_their_own() -> None:
 
 
 def test_the_exit_of_an_owner_does_not_leave_its_waiters_hanging() -> None:
-    """An owner whose result completes a third lap leaves the block; its waiter has the result."""
-    gate, policy = Gate(), Policy(known_effects=Ladder(2, None, None))
-    gated = threading.Event()
+    """An owner whose outcome completes the third lap leaves the run; its waiters get that outcome."""
+    gate, laps = Gate(), []
 
     @guarded_tool(registry=Registry())
-    def ping(key: str) -> str:
-        if gated.is_set():
+    def fail(key: str) -> str:
+        laps.append(key)
+        if len(laps) == 6:
             gate.wait()
-        return f"pong {key}"
+        raise Refused("always")
 
-    @guarded_tool(registry=Registry())
-    def pong(key: str) -> str:
-        return f"ping {key}"
-
-    with Run(policy=policy) as run:
-        for _ in range(2):
-            ping("a"), pong("a")
-        ping("a")
-        gated.set()
-        owner = Caller(run, ping, "b")
+    with Run(policy=Policy(failing=Ladder(2, None, None), failures=None)) as run:
+        for key in "ababa":
+            with pytest.raises(Refused):
+                fail(key)
+        owner = Caller(run, fail, "b")
         gate.await_entry()
-        waiter = Caller(run, ping, "b")
-        wait_for_calls(run, 7)
-        assert not run.over
-        pong_again = Caller(run, pong, "a")
-        pong_again.end()
-        gate.let_one_pass()
-        assert "pong b" == owner.end() == waiter.end()
-
-    with Run(policy=Policy(failing=Ladder(2, None, 2), known_effects=Ladder(2, None, None))) as run:
-        gated.clear()
-        fails: list[int] = []
-
-        @guarded_tool(registry=Registry())
-        def fail(key: str) -> str:
-            fails.append(1)
-            if len(fails) == 2:
-                gate.wait()
-            raise Refused("always")
-
-        with pytest.raises(Refused):
-            fail("a")
-        owner = Caller(run, fail, "a")
-        gate.await_entry()
-        waiters = [Caller(run, fail, "a") for _ in range(2)]
-        wait_for_calls(run, 4)
+        waiters = [Caller(run, fail, "b") for _ in range(2)]
+        wait_for_calls(run, 8)
         gate.let_one_pass()
         owner.end()
         assert isinstance(owner.error, StuckSignal)
         for waiter in waiters:
             waiter.end()
             assert isinstance(waiter.error, Refused)
-        assert run.stuck
-    assert 2 == len(fails)
+    assert run.stuck
+    assert list("ababab") == laps
 
 
 def test_waiters_of_a_killed_owner_do_not_run_after_the_end() -> None:
@@ -376,7 +358,7 @@ def test_three_identical_calls_in_one_gather_are_one_call() -> None:
         return {"rows": [key]}
 
     async def main() -> list[Any]:
-        async with Run(events=sink) as run:
+        with whole(Run(events=sink)) as run:
             values = await asyncio.gather(fetch("a"), fetch("a"), fetch("a"))
             again = await fetch("a")
             assert run.last_decision is not None
@@ -402,7 +384,7 @@ def test_live_and_repeatable_tasks_run_each_time(declared: dict[str, Any]) -> No
         return len(ran)
 
     async def main() -> list[int]:
-        with Run():
+        with whole(Run()):
             return await asyncio.gather(act("a"), act("a"), act("a"))
 
     assert [3, 3, 3] == asyncio.run(main())
@@ -422,7 +404,7 @@ def test_a_cancelled_owner_is_replaced_by_a_waiter() -> None:
 
     async def main() -> None:
         sink = MemorySink()
-        with Run(events=sink) as run:
+        with whole(Run(events=sink)) as run:
             owner = asyncio.create_task(fetch("a"))
             waiters = [asyncio.create_task(fetch("a")) for _ in range(2)]
             await let_run(run, 3)
@@ -453,7 +435,7 @@ def test_an_owner_that_timed_out_leaves_nothing_to_replay() -> None:
         return key
 
     async def main() -> None:
-        with Run() as run:
+        with whole(Run()) as run:
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(fetch("a"), 0.005)
             assert "a" == await fetch("a")
@@ -477,7 +459,7 @@ def test_a_cancelled_waiter_leaves_the_owner_alone() -> None:
             await gate.wait()
             return key
 
-        with Run() as run:
+        with whole(Run()) as run:
             owner, first, second = (asyncio.create_task(fetch("a")) for _ in range(3))
             await let_run(run, 3)
             first.cancel()
@@ -503,7 +485,7 @@ def test_tasks_abandoned_twice_still_get_their_result() -> None:
         return f"{key}{number}"
 
     async def main() -> None:
-        with Run() as run:
+        with whole(Run()) as run:
             tasks = [asyncio.create_task(fetch("a")) for _ in range(5)]
             await let_run(run, 5)
             tasks[0].cancel()
@@ -531,7 +513,7 @@ def test_an_owner_and_its_waiter_cancelled_together() -> None:
         return key
 
     async def main() -> None:
-        with Run() as run:
+        with whole(Run()) as run:
             tasks = [asyncio.create_task(fetch("a")) for _ in range(3)]
             await let_run(run, 3)
             tasks[0].cancel()
@@ -557,7 +539,7 @@ def test_a_task_dropped_in_another_context_frees_its_waiters() -> None:
         await Pause()
         return key
 
-    with Run():
+    with whole(Run()):
         context = contextvars.copy_context()
         dropped = fetch("a")
         context.run(dropped.send, None)
@@ -587,7 +569,7 @@ def test_waiters_in_two_event_loops_share_one_flight() -> None:
         await asyncio.get_running_loop().run_in_executor(None, gate.wait)
         return key
 
-    with Run() as run:
+    with whole(Run()) as run:
         callers = [Caller(run, lambda: asyncio.run(fetch("a"))) for _ in range(2)]
         gate.await_entry()
         wait_for_calls(run, 2)
@@ -616,7 +598,7 @@ def test_a_flight_from_before_a_write_is_not_joined() -> None:
         world[name] = value
         return "ok"
 
-    with Run() as run:
+    with whole(Run()) as run:
         early = Caller(run, read, "x")
         gate.await_entry()
         write("x", "new")
@@ -645,7 +627,7 @@ def test_a_read_in_flight_during_a_write_is_not_served_afterwards() -> None:
         world[name] = value
         return "ok"
 
-    with Run() as run:
+    with whole(Run()) as run:
         early = Caller(run, read, "x")
         gate.await_entry()
         write("x", "new")
@@ -677,7 +659,7 @@ def test_a_write_that_comes_home_late_still_changes_the_world(effect: Any) -> No
         world["x"] = value
         return f"x is {value}"
 
-    with Run() as run:
+    with whole(Run()) as run:
         first = Caller(run, put, 1)
         assert started.acquire(timeout=LONG)
         put(2)
@@ -706,7 +688,7 @@ def test_an_abandoned_write_may_have_changed_the_world() -> None:
         world["x"] = value
         raise Kill
 
-    with Run():
+    with whole(Run()):
         assert "old" == read()
         with pytest.raises(Kill):
             write("new")
@@ -723,7 +705,7 @@ def test_equal_writes_in_flight_are_done_once() -> None:
         gate.wait()
         return f"receipt {len(done)}"
 
-    with Run() as run:
+    with whole(Run()) as run:
         callers = [Caller(run, pay, "A") for _ in range(2)]
         gate.await_entry()
         wait_for_calls(run, 2)
@@ -780,7 +762,7 @@ def test_twins_across_a_write_of_the_same_turn_are_two_calls() -> None:
         world[0] = value
         return "ok"
 
-    with Run() as run:
+    with whole(Run()) as run:
         run.turn()
         assert "old" == read()
         write("new")
@@ -800,7 +782,7 @@ def test_twins_of_a_failing_call_get_its_error() -> None:
         raise Refused(f"no {key}")
 
     errors = []
-    with Run() as run:
+    with whole(Run()) as run:
         run.turn()
         for _ in range(5):
             with pytest.raises(Refused, match="no a") as caught:
@@ -826,7 +808,7 @@ def test_live_and_repeatable_twins_of_a_turn_run_each_time(declared: dict[str, A
         ran.append(1)
         return len(ran)
 
-    with Run() as run:
+    with whole(Run()) as run:
         run.turn()
         assert [1, 2, 3] == [act() for _ in range(3)]
 
@@ -842,7 +824,7 @@ def test_a_twin_that_takes_over_belongs_to_the_turn_it_was_asked_in() -> None:
             raise Kill
         return key
 
-    with Run() as run:
+    with whole(Run()) as run:
         run.turn()
         with pytest.raises(Kill):
             fetch("a")
@@ -864,7 +846,7 @@ def test_modes_that_withhold_nothing_run_every_twin(mode: Any) -> None:
         ran.append(key)
         return key
 
-    with Run(policy=Policy(mode=mode)) as run:
+    with whole(Run(policy=Policy(mode=mode))) as run:
         run.turn()
         for _ in range(3):
             fetch("a")
@@ -905,7 +887,7 @@ class Desk:
 def test_the_same_call_id_again_is_a_redelivery(declared: dict[str, Any]) -> None:
     """One id delivered many times runs once, gives the stored result and counts once."""
     desk = Desk(**declared)
-    with Run(registry=desk.registry) as run:
+    with whole(Run(registry=desk.registry)) as run:
         values = [run.dispatch("call", {"key": "a"}, call_id="id-1") for _ in range(6)]
         assert not run.stuck
         assert [] == run.observations()
@@ -929,7 +911,7 @@ def test_the_id_of_a_failed_call_runs_again_uncounted() -> None:
     """Infrastructure that retries a failed delivery runs the tool, and no failure is added up."""
     desk = Desk()
     desk.fail = True
-    with Run(registry=desk.registry) as run:
+    with whole(Run(registry=desk.registry)) as run:
         for _ in range(6):
             with pytest.raises(Refused, match="no a"):
                 run.dispatch("call", {"key": "a"}, call_id="id-1")
@@ -943,7 +925,7 @@ def test_the_id_of_a_failed_call_runs_again_uncounted() -> None:
 def test_the_same_id_on_another_call_is_another_call() -> None:
     """A provider that uses an id twice for two calls gets two executions."""
     desk = Desk()
-    with Run(registry=desk.registry) as run:
+    with whole(Run(registry=desk.registry)) as run:
         assert "a1" == run.dispatch("call", {"key": "a"}, call_id="id-1")
         assert "b2" == run.dispatch("call", {"key": "b"}, call_id="id-1")
     assert ["a", "b"] == desk.ran
@@ -963,7 +945,7 @@ def test_no_call_id_is_no_redelivery(blank: str | None) -> None:
 def test_a_redelivered_write_is_not_done_again_in_a_later_epoch() -> None:
     """The id of a write that succeeded gets its receipt whatever happened since."""
     desk = Desk(effect="write")
-    with Run(registry=desk.registry) as run:
+    with whole(Run(registry=desk.registry)) as run:
         assert "a1" == run.dispatch("call", {"key": "a"}, call_id="id-1")
         run.dispatch("other", {"key": "b"}, call_id="id-2")
         run.progress()
@@ -976,7 +958,7 @@ def test_a_redelivered_write_is_not_done_again_in_a_later_epoch() -> None:
 def test_a_redelivered_write_without_a_kept_receipt_is_not_done_twice(between: bool) -> None:
     """A receipt too big to keep cannot be replayed, and the write is not done for it again."""
     desk = Desk(effect="write")
-    with Run(registry=desk.registry, policy=Policy(max_result_bytes=1)) as run:
+    with whole(Run(registry=desk.registry, policy=Policy(max_result_bytes=1))) as run:
         assert "a1" == run.dispatch("call", {"key": "a"}, call_id="id-1")
         if between:
             run.dispatch("other", {"key": "b"}, call_id="id-2")
@@ -991,7 +973,7 @@ def test_a_redelivered_write_without_a_kept_receipt_is_not_done_twice(between: b
 def test_a_redelivered_read_without_a_kept_result_runs_again_uncounted() -> None:
     """A read too big to keep is read again for a redelivery, and is no repeat."""
     desk = Desk()
-    with Run(registry=desk.registry, policy=Policy(max_result_bytes=1)) as run:
+    with whole(Run(registry=desk.registry, policy=Policy(max_result_bytes=1))) as run:
         for number in range(1, 6):
             assert f"a{number}" == run.dispatch("call", {"key": "a"}, call_id="id-1")
         assert [] == run.observations()
@@ -1006,7 +988,7 @@ def test_a_redelivered_suspect_is_a_redelivery() -> None:
     def find(query: str) -> str:
         return "one row"
 
-    with Run(registry=registry) as run:
+    with whole(Run(registry=registry)) as run:
         run.dispatch("find", {"query": "red  shoes"}, call_id="id-1")
         run.dispatch("find", {"query": "Red shoes"}, call_id="id-2")
         assert run.last_decision is not None
@@ -1032,6 +1014,6 @@ def test_a_call_id_does_not_reach_a_run_inside_the_tool() -> None:
                 look("a")
         return "stuck" if inner.stuck else "went on for ever"
 
-    with Run(registry=outer_tools) as outer:
+    with whole(Run(registry=outer_tools)) as outer:
         assert "stuck" == outer.dispatch("agent", {"task": "t"}, call_id="id-1")
     assert ["a"] == ran

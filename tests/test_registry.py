@@ -152,4 +152,4 @@ def test_a_record_is_frozen() -> None:
     with pytest.raises(ValueError, match="has its function already"):
         record.attach(len)
     assert record != tool()
-    assert record == record  # noqa: PLR0124
+    assert record == record

@@ -424,7 +424,7 @@ def test_attributes_land_on_the_tool() -> None:
 def test_a_guard_is_not_its_tool(fn: Any) -> None:
     """A cache keyed by function must not hand out the unguarded one."""
     unguarded = fn.__wrapped__
-    assert fn == fn  # noqa: PLR0124
+    assert fn == fn
     assert fn != unguarded
     assert unguarded != fn
     assert 2 == len({fn, unguarded})

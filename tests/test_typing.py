@@ -15,7 +15,7 @@ FILES = sorted((ROOT / "tests" / "typing").glob("*.py"))
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_mypy_strict(path: Path, tmp_path: Path) -> None:
-    """mypy accepts the file, and each of its deliberate mistakes is one to mypy."""
+    """Mypy accepts the file, and each of its deliberate mistakes is one to mypy."""
     pytest.importorskip("mypy", reason="mypy is not installed")
     pytest.importorskip("typing_extensions", reason="typing_extensions is not installed")
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(path)]

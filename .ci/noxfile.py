@@ -1,0 +1,162 @@
+"""Everything that is checked besides the README's own commands: `nox -f .ci/noxfile.py`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / ".nox"
+DIST = WORK / "dist"
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+NEWEST = VERSIONS[-1]
+EXAMPLES = ("garden_bench.py", "real_runs.py")
+
+nox.options.envdir = str(WORK)
+nox.options.error_on_missing_interpreters = True
+nox.options.error_on_external_run = True
+nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "examples"]
+
+
+def _pyenv_root() -> Path | None:
+    named = os.environ.get("PYENV_ROOT")
+    if not named and shutil.which("pyenv"):
+        asked = subprocess.run(["pyenv", "root"], capture_output=True, text=True, check=False)
+        named = asked.stdout.strip()
+    return Path(named) if named else None
+
+
+def _works(python: str | Path) -> bool:
+    # A pyenv shim exists for every version and fails for those that are not switched on.
+    asked = subprocess.run([python, "-c", ""], capture_output=True, check=False)
+    return asked.returncode == 0
+
+
+def _find(version: str) -> str | None:
+    """Return an interpreter of a version that works: from the path, or one that pyenv keeps."""
+    on_path = shutil.which(f"python{version}")
+    if on_path and _works(on_path):
+        return on_path
+    root = _pyenv_root()
+    kept = sorted(root.glob(f"versions/{version}.*/bin/python{version}")) if root else []
+    return next((str(python) for python in reversed(kept) if _works(python)), None)
+
+
+def _offer_interpreters() -> None:
+    """Put the interpreters first on the path, each under its own name, where nox looks for them."""
+    links = WORK / "interpreters"
+    links.mkdir(parents=True, exist_ok=True)
+    for version in VERSIONS:
+        link = links / f"python{version}"
+        link.unlink(missing_ok=True)
+        found = _find(version)
+        if found is not None:
+            link.symlink_to(Path(found).resolve())
+    os.environ["PATH"] = os.pathsep.join([str(links), os.environ["PATH"]])
+
+
+_offer_interpreters()
+
+
+_built: list[Path] = []
+
+
+def _wheel(session: nox.Session) -> Path:
+    """Return the wheel, built once from the source archive, so that what that lacks is missed."""
+    if not _built:
+        shutil.rmtree(DIST, ignore_errors=True)
+        session.install("build")
+        session.run("python", "-m", "build", "--outdir", str(DIST), str(ROOT), silent=True)
+        _built.extend(DIST.glob("*.whl"))
+    return _built[0]
+
+
+def _without_the_package(session: nox.Session) -> Path:
+    """Return a copy of the tests from where the source tree cannot be imported by accident."""
+    place = Path(session.create_tmp()) / "checkout"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for name in ("README.md", "CHANGELOG.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, place)
+    for name in ("tests", "examples"):
+        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return place
+
+
+def _pytest(session: nox.Session) -> None:
+    session.chdir(_without_the_package(session))
+    # Not `python -m pytest`, which would put the working directory on the path.
+    session.run("pytest", "-q", *session.posargs)
+
+
+@nox.session(python=NEWEST)
+def lint(session: nox.Session) -> None:
+    """Check rules and format."""
+    session.install("ruff>=0.8")
+    session.chdir(ROOT)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session(python=NEWEST)
+def wheel(session: nox.Session) -> None:
+    """Build, and look into what was built."""
+    wheel = _wheel(session)
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = set(archive.namelist())
+    package = {name for name in shipped if name.startswith("repeatguard_sdk/")}
+    rest = {name for name in shipped - package if ".dist-info/" not in name}
+    if rest:
+        session.error(f"the wheel holds more than the package: {sorted(rest)}")
+    sources = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "repeatguard_sdk").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    if package != sources or "repeatguard_sdk/py.typed" not in package:
+        session.error(f"wheel and source differ in {sorted(package ^ sources)}")
+    (source,) = DIST.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        top = {Path(name).parts[1] for name in archive.getnames()}
+    wanted = {"CHANGELOG.md", "README.md", "examples", "pyproject.toml", "repeatguard_sdk", "tests"}
+    if not wanted <= top:
+        session.error(f"the source archive lacks {sorted(wanted - top)}")
+    session.log(f"{wheel.name}: {len(package)} files of the package, py.typed among them")
+
+
+@nox.session(python=NEWEST)
+def typing(session: nox.Session) -> None:
+    """Check the package, and how decorated tools look to a type checker."""
+    session.install(f"{_wheel(session)}[tests,typing]")
+    session.chdir(ROOT)
+    session.run("mypy")
+    session.run("mypy", "--strict", "tests/typing")
+    session.run("pyright", "--pythonpath", f"{session.bin}/python")
+
+
+@nox.session(python=VERSIONS)
+def tests(session: nox.Session) -> None:
+    """Run the tests against the wheel."""
+    session.install(f"{_wheel(session)}[tests]")
+    _pytest(session)
+
+
+@nox.session(python=VERSIONS[0])
+def lowest(session: nox.Session) -> None:
+    """Run the tests against the oldest dependencies that are promised."""
+    session.install(f"{_wheel(session)}[tests]", "attrs==23.2", "wrapt==2.2")
+    _pytest(session)
+
+
+@nox.session(python=VERSIONS)
+def examples(session: nox.Session) -> None:
+    """Run the examples with nothing installed but the package."""
+    session.install(str(_wheel(session)))
+    for name in EXAMPLES:
+        session.run("python", str(ROOT / "examples" / name), silent=True)

@@ -1,0 +1,209 @@
+"""The shape of the code: who may import whom, what importing it loads, what is documented."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import repeatguard_sdk
+
+PACKAGE = Path(inspect.getfile(repeatguard_sdk)).parent
+TESTS = Path(__file__).parent
+TOP = "repeatguard_sdk"
+
+# A module imports only from rows above its own; modules of one row do not know each other. The
+# first number is the level a reader thinks in (0 words, 1 one tool and one call, 2 memory and
+# text, 3 rules and ends, 4 the run, 5 the decorator, 6 what is built on both, 7 the command line).
+LEVELS = """
+0.0  _types exceptions _copies _portable _scope _text
+1.0  _call _flight _ladder _options _spec _walk _binding
+1.1  _encode _rules
+1.2  _canonical
+1.3  _key
+2.0  _ledger _observation _registry events
+2.1  _admission _dispatch _identity _messages _toolset
+3.0  _outcome detectors
+3.1  _policy
+3.2  _joining _reporting _settling _speaking
+3.3  _withholding
+3.4  _engine
+3.5  _firsts
+4.0  _calling
+4.1  _run
+5.0  _tool
+6.0  testing
+"""
+THIRD_PARTY = {"attrs", "wrapt"}
+MAX_LINES = 400
+
+ROW_OF = {
+    name: row for row, line in enumerate(LEVELS.strip().splitlines()) for name in line.split()[1:]
+}
+SOURCES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+TEST_SOURCES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py")}
+
+
+def module_of(path: Path) -> str:
+    """Return the name a module has in the table: that of its file, or of its folder."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
+    """Yield each imported module and its statement: late ones and those for annotations too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert 0 == node.level, f"line {node.lineno}: write the import in full"
+            if node.module == TOP:
+                yield from ((f"{TOP}.{alias.name}", node) for alias in node.names)
+            else:
+                yield node.module or "", node
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+
+
+def late(tree: ast.Module) -> set[ast.AST]:
+    """Return what stands inside of functions."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    return {
+        inner for node in ast.walk(tree) if isinstance(node, functions) for inner in ast.walk(node)
+    }
+
+
+def ours(name: str) -> str | None:
+    """Return the table's name of a module of the package, `None` for any other."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == TOP and len(parts) > 1 else None
+
+
+def edges() -> set[tuple[str, str]]:
+    return {
+        (module_of(path), imported)
+        for path, tree in SOURCES.items()
+        if module_of(path) != "__init__"
+        for imported in (ours(name) for name, _ in imports(tree))
+        if imported is not None and imported != module_of(path)
+    }
+
+
+def test_every_module_has_a_level() -> None:
+    """The table names every module once, and no module that is not there."""
+    named = re.findall(r"\b[a-z_]+\b", LEVELS)
+    assert sorted({module_of(path) for path in SOURCES} - {"__init__"}) == sorted(named)
+
+
+def test_imports_go_down() -> None:
+    """A module imports only from rows above its own in the table."""
+    wrong = {(user, used) for user, used in edges() if ROW_OF[used] >= ROW_OF[user]}
+    assert set() == wrong
+
+
+def test_no_cycles() -> None:
+    """No module imports itself by way of others, not even late."""
+    graph: dict[str, set[str]] = {}
+    for user, used in edges():
+        graph.setdefault(user, set()).add(used)
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_files_of_a_folder_import_no_sibling() -> None:
+    """The detectors, one file each, do not know each other."""
+    wrong = [
+        (path.name, name)
+        for path, tree in SOURCES.items()
+        if path.parent != PACKAGE
+        for name, _ in imports(tree)
+        if ours(name) == module_of(path)
+    ]
+    assert [] == wrong
+
+
+def test_only_the_two_dependencies_at_the_top() -> None:
+    """At its top a module imports the standard library, attrs, wrapt and the package itself."""
+    allowed = THIRD_PARTY | {TOP} | set(sys.stdlib_module_names)
+    wrong = [
+        (path.name, name)
+        for path, tree in SOURCES.items()
+        for inside in [late(tree)]
+        for name, statement in imports(tree)
+        if statement not in inside and name.split(".")[0] not in allowed
+    ]
+    assert [] == wrong
+
+
+def test_imports_of_the_package_are_at_the_top() -> None:
+    """No function imports a module of the package: that would hide a cycle."""
+    wrong = [
+        (path.name, name)
+        for path, tree in SOURCES.items()
+        for inside in [late(tree)]
+        for name, statement in imports(tree)
+        if ours(name) is not None and statement in inside
+    ]
+    assert [] == wrong
+
+
+def test_importing_loads_nothing_else() -> None:
+    """`import repeatguard_sdk` loads nothing but the standard library, attrs and wrapt."""
+    program = (
+        "import sys; before = set(sys.modules); import repeatguard_sdk; "
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split()) - set(sys.stdlib_module_names)
+    assert {TOP, "attr", "attrs", "wrapt"} >= loaded
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_modules_are_short_and_say_what_they_are(path: Path) -> None:
+    """A module has at most 400 lines and begins with a docstring."""
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+    assert ast.get_docstring(SOURCES[path])
+
+
+def test_public_names_are_sorted() -> None:
+    """The public names are sorted and none is there twice."""
+    assert sorted(set(repeatguard_sdk.__all__)) == repeatguard_sdk.__all__
+
+
+@pytest.mark.parametrize("name", repeatguard_sdk.__all__)
+def test_public_names_are_documented(name: str) -> None:
+    """Every public name is there and says what it is."""
+    documented = inspect.getdoc(getattr(repeatguard_sdk, name)) or ""
+    assert documented
+    assert not documented.startswith(f"{name}("), "a generated docstring is none"
+
+
+def test_the_version_is_that_of_the_metadata() -> None:
+    """The version is read when asked for, and other unknown names stay unknown."""
+    assert re.fullmatch(r"\d+\.\d+\.\d+", repeatguard_sdk.__version__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = repeatguard_sdk.nothing
+
+
+def all_tests(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if function and node.name.startswith("test_"):
+            yield node
+
+
+def test_every_test_says_what_holds() -> None:
+    """Every test has a docstring of one sentence."""
+    one_sentence = re.compile(r"(?!.*[.!?]\s+[A-Z]).*\S\.[\"'`)]*", re.DOTALL)
+    wrong = [
+        f"{path.name}:{test.lineno} {test.name}"
+        for path, tree in TEST_SOURCES.items()
+        for test in all_tests(tree)
+        if not one_sentence.fullmatch(ast.get_docstring(test) or "")
+    ]
+    assert [] == wrong
