@@ -14,14 +14,16 @@ from repeatguard_sdk._firsts import FirstCalls
 from repeatguard_sdk._flight import Landing
 from repeatguard_sdk._ledger import First
 from repeatguard_sdk._observation import Observation, append_to_result
+from repeatguard_sdk._options import OptionsView
 from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._reporting import Reporter
 from repeatguard_sdk._scope import Inside, StuckSignal, active, call_ids
-from repeatguard_sdk._speaking import entry_facts, observe, options_view, result_of, stuck_outcome
+from repeatguard_sdk._speaking import observe, options_view, result_of, stuck_outcome
 from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._types import MISSING, Deliver, OnStuck, Reason
 
+_MAX_WAITING = 1_000
 _ENDED_TEXT = "This task has ended: nothing more is run. "
 
 
@@ -49,8 +51,9 @@ class CallPath:
         self._on_stuck = on_stuck
         self._deliver = deliver
         self._inside = Inside(self)
-        self._queue: deque[Observation] = deque()
-        self._offered: tuple[str, ...] = ()
+        # Bounded: a host that never asks for them must not pay for them for ever.
+        self._queue: deque[Observation] = deque(maxlen=_MAX_WAITING)
+        self._newest: Observation | None = None
         self._last: Admission | First | None = None
 
     def call(
@@ -251,19 +254,23 @@ class CallPath:
         if call.finding is None and call.would == "join":
             return
         with engine.lock:
-            entry = call.entry
-            kept = result_of(entry)
-            brief = call.tool.spec.effect == "live" and call.count > (engine.policy.live.note or 0)
-            facts = entry_facts(call, engine.ledger.known, brief=brief)
-            view = options_view(engine.ledger, call, self._toolset.specs()) if speaks else None
+            kept = result_of(call.entry)
+            known = engine.ledger.known.get(call.fact, MISSING)
         style = ""
-        if view is not None:
-            call.observation = observe(call, view, engine.policy, facts=facts)
+        if speaks:
+            call.observation = self._newest = observe(
+                call, lambda: self._view(call), engine.policy, result=kept, known=known
+            )
             self._queue.append(call.observation)
-            self._offered = tuple(option.text for option in call.observation.options)
             chosen = engine.policy.style
             style = chosen if isinstance(chosen, str) else "custom"
         self._reporter.intervention(call, result=kept, style=style)
+
+    def _view(self, call: Admission) -> OptionsView:
+        """Return what is open to the model at this moment."""
+        specs = self._toolset.specs()
+        with self._engine.lock:
+            return options_view(self._engine.ledger, call, specs)
 
     def _leave(self) -> None:
         """Leave the run's block, unless that has to wait or is not wanted."""
@@ -276,6 +283,8 @@ class CallPath:
         call = engine.ended
         if call is None:
             return None
+        newest = self._newest
+        offered = () if newest is None else tuple(option.text for option in newest.options)
         with engine.lock:
             reason: Reason = "stuck" if engine.stuck else "finished"
-            return stuck_outcome(engine.ledger, call, reason=reason, offered=self._offered)
+            return stuck_outcome(engine.ledger, call, reason=reason, offered=offered)

@@ -97,29 +97,80 @@ class ObservationFacts:
 Style = Literal["options", "bare"] | Callable[[ObservationFacts], str]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
+class _Written:
+    """An observation as it reads."""
+
+    options: tuple[Option, ...]
+    text: str
+    trusted_text: str
+
+
 class Observation:
-    """Our text for the model about one finding.
+    """Our text for the model about one finding; written when it is first read, and then kept.
+
+    Most observations of a run without a reader are never read, and writing one costs more than
+    a hundred guarded calls.
+
+    Args:
+        facts: what happened, or a function that tells it when it is asked for; asked once.
 
     Attributes:
         finding: what was found.
         tool: the tool it speaks about.
         call: number of the call it speaks about.
         count: how often it happened.
-        options: what is still open.
-        text: the text for user or tool rank.
-        trusted_text: the text for developer or system rank: refers to tool text, never quotes it.
         first_call: number of the call that was repeated; 0 if there is none.
     """
 
-    finding: FindingKind
-    tool: str
-    call: int
-    count: int
-    options: tuple[Option, ...]
-    text: str
-    trusted_text: str = attrs.field(repr=False)
-    first_call: int = 0
+    __slots__ = ("_facts", "_written", "call", "count", "finding", "first_call", "tool")
+
+    def __init__(
+        self,
+        facts: Callable[[], ObservationFacts],
+        *,
+        finding: FindingKind,
+        tool: str,
+        call: int,
+        count: int,
+        first_call: int = 0,
+    ) -> None:
+        self.finding = finding
+        self.tool = tool
+        self.call = call
+        self.count = count
+        self.first_call = first_call
+        self._facts: Callable[[], ObservationFacts] | None = facts
+        self._written: _Written | None = None
+
+    def _read(self) -> _Written:
+        written, facts = self._written, self._facts
+        if written is None and facts is not None:
+            told = facts()
+            written = self._written = _Written(
+                options=told.options,
+                text=_text(told.for_rank("user")),
+                trusted_text=_text(told.for_rank("system")),
+            )
+            # From here on it holds no argument and no result.
+            self._facts = None
+        assert written is not None
+        return written
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """What is still open."""
+        return self._read().options
+
+    @property
+    def text(self) -> str:
+        """The text for user or tool rank."""
+        return self._read().text
+
+    @property
+    def trusted_text(self) -> str:
+        """The text for developer or system rank: refers to tool text, never quotes it."""
+        return self._read().trusted_text
 
     def render(self, rank: Rank = "user") -> str:
         """Return the text for a message of that rank.
@@ -132,23 +183,29 @@ class Observation:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        return (
+            f"Observation(finding={self.finding!r}, tool={self.tool!r}, call={self.call}, "
+            f"count={self.count})"
+        )
+
 
 def write_observation(facts: ObservationFacts) -> Observation:
-    """Write the observation; both ranks at once, so that it holds no argument and no result.
+    """Write the observation now; both ranks at once, so that it holds no argument and no result.
 
     Args:
         facts: what happened.
     """
-    return Observation(
+    observation = Observation(
+        lambda: facts,
         finding=facts.finding,
         tool=facts.tool,
         call=facts.call,
         count=facts.count,
-        options=facts.options,
-        text=_text(facts.for_rank("user")),
-        trusted_text=_text(facts.for_rank("system")),
         first_call=facts.first_call,
     )
+    observation.render()
+    return observation
 
 
 def append_to_result(result: str, observation: Observation) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import TriedCall
+from repeatguard_sdk._copies import store
 from repeatguard_sdk._ledger import Entry, Ledger
-from repeatguard_sdk._observation import Observation, ObservationFacts, write_observation
+from repeatguard_sdk._observation import Observation, ObservationFacts
 from repeatguard_sdk._options import Option, OptionsView, build_options
 from repeatguard_sdk._outcome import LoopStart, Outcome
 from repeatguard_sdk._policy import Policy
@@ -19,6 +20,8 @@ from repeatguard_sdk._types import MISSING, Reason
 _ANSWERING = frozenset({"read", "ask", "unknown", "live"})
 _PREVIEW = 200
 _MAX_TRIED = 50
+_COPIED_BYTES = 8_000
+_FLAT = frozenset({str, int, float, bool, type(None), bytes})
 
 
 def options_view(ledger: Ledger, call: Admission, tools: Sequence[ToolSpec]) -> OptionsView:
@@ -67,53 +70,75 @@ def _answers(
 
 
 def observe(
-    call: Admission, view: OptionsView, policy: Policy, *, facts: Mapping[str, Any]
+    call: Admission,
+    view: Callable[[], OptionsView],
+    policy: Policy,
+    *,
+    result: Any,
+    known: Any,
 ) -> Observation:
-    """Write the observation about a call; run outside the lock, for it may call user code.
+    """Make the observation about a call; it is written when it is read.
 
     Args:
-        facts: what `entry_facts` read under the lock.
+        view: tells what is open when it is asked, which is when the model is about to read.
+        result: what is kept of the first result, or the error.
+        known: the fact that answered a question.
     """
-    finding = call.finding
+    finding, entry = call.finding, call.entry
     assert finding is not None
-    options: tuple[Option, ...] = build_options(view)
-    if policy.options is not None:
-        options = tuple(policy.options(options))
-    return write_observation(
-        ObservationFacts(
+    first_call = 0 if entry is None else entry.first_call
+    # The arguments are the caller's, who may change them before anybody reads.
+    arguments = _frozen(call.arguments())
+    failed = entry is not None and entry.failed
+    live = policy.live.note
+    brief = call.tool.spec.effect == "live" and live is not None and call.count > live
+
+    def facts() -> ObservationFacts:
+        options: tuple[Option, ...] = build_options(view())
+        if policy.options is not None:
+            options = tuple(policy.options(options))
+        return ObservationFacts(
             finding=finding.kind,
             tool=call.tool.spec.name,
             effect=call.tool.spec.effect,
-            arguments=call.arguments(),
+            arguments=arguments,
             call=call.number,
             count=finding.count,
+            first_call=first_call,
             decision="execute" if call.executed else call.decision,
+            failed=failed,
+            # Failures that differ: to quote one would say they were the same.
+            result=MISSING if finding.cause == "failures" else result,
             cycle=finding.tools,
             budget=call.budget,
             reason=call.reason,
             slot=call.fact,
+            known=known,
             options=options,
             style=policy.style,
-            **facts,
+            brief=brief,
         )
+
+    observation = Observation(
+        facts,
+        finding=finding.kind,
+        tool=call.tool.spec.name,
+        call=call.number,
+        count=finding.count,
+        first_call=first_call,
     )
+    return observation
 
 
-def entry_facts(call: Admission, known: Mapping[str, Any], *, brief: bool) -> dict[str, Any]:
-    """Return what an observation says of the ledger's entry; read under the run's lock."""
-    entry = call.entry
-    finding = call.finding
-    result = result_of(entry)
-    if finding is not None and finding.cause == "failures":
-        # They differ: to quote one would say they were the same.
-        result = MISSING
-    return {
-        "first_call": 0 if entry is None else entry.first_call,
-        "failed": entry is not None and entry.failed,
-        "result": result,
-        "known": known.get(call.fact, MISSING),
-        "brief": brief,
-    }
+def _frozen(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return arguments that stay as they are: flat ones as given, others as a copy or as text."""
+    if all(value.__class__ in _FLAT for value in arguments.values()):
+        return arguments
+    frozen: dict[str, Any] = {}
+    for name, value in arguments.items():
+        kept = store(value, _COPIED_BYTES)
+        frozen[name] = quote(value, _PREVIEW) if kept is None else kept.value
+    return frozen
 
 
 def result_of(entry: Entry | None) -> Any:

@@ -248,11 +248,11 @@ class SlowModel:
 
     def _answer_from_slot(self, line: Line, last: Line | None) -> None:
         """A filled slot climbs the ladder of a read whatever the epoch; the user is not asked."""
-        fact = self._known(line.fact)
-        answered = last is not None and not last.outcome.failed and not last.outcome.empty
-        line.count = last.count + 1 if answered else 1
+        fact = Outcome(value=self._known(line.fact))
+        told = last is not None and last.outcome.alike(fact)
+        line.count = last.count + 1 if told else 1
         line.decision = "exit" if line.count >= OK[2] else "replay"
-        self._withhold(line, Outcome(value=fact))
+        self._withhold(line, fact)
         if line.finding is not None:
             line.finding = "asked_again"
 
