@@ -6,6 +6,7 @@ from typing import Any
 
 from repeatguard_sdk._call import CallDecision, Finding, TriedCall
 from repeatguard_sdk._ladder import Ladder
+from repeatguard_sdk._memory import Memory
 from repeatguard_sdk._observation import Observation, ObservationFacts
 from repeatguard_sdk._options import Option
 from repeatguard_sdk._outcome import LoopStart, Outcome
@@ -21,6 +22,7 @@ __all__ = [
     "Finding",
     "Ladder",
     "LoopStart",
+    "Memory",
     "Observation",
     "ObservationFacts",
     "Option",

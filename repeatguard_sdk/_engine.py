@@ -35,6 +35,7 @@ class Engine:
         policy: how hard it acts.
         forced_mode: overrides the mode of policy and tools.
         on_uncountable: told, once a tool, that a call of it cannot be compared.
+        ledger: a memory to go on with.
     """
 
     def __init__(
@@ -42,14 +43,18 @@ class Engine:
         policy: Policy,
         forced_mode: Mode | None,
         on_uncountable: Callable[[Tool, str], None],
+        ledger: Ledger,
     ) -> None:
         self.policy = policy
-        self.ledger = Ledger(max_stored_bytes=policy.max_stored_bytes)
+        self.ledger = ledger
+        ledger.max_stored_bytes = policy.max_stored_bytes
         # Protects the ledger and `ended`; held for the few lines of an admission or a
         # settlement, never while a tool, a sink or a user's callable runs.
         self.lock = threading.Lock()
         self.ended: Admission | None = None
         self.finished = False
+        # The tools whose first calls may take the short way of `FirstCalls`.
+        self.plain: dict[Tool, ToolState] = {}
         self.chain = Chain()
         self.watch = StateWatch()
         self._forced_mode = forced_mode
@@ -101,15 +106,13 @@ class Engine:
         return call
 
     def _state_of(self, tool: Tool) -> ToolState:
-        """Return the state of a tool, made at its first call."""
+        """Return the state of a tool; from here on its first calls may take the short way."""
         spec = tool.spec
-        state = self.ledger.tools.get(spec.name)
-        if state is None:
-            state = self.ledger.tools[spec.name] = ToolState(
-                spec.name,
-                plain=self._is_plain(spec),
-                changes=spec.effect in CHANGING_EFFECTS,
-            )
+        state = self.ledger.state(
+            spec.name, spec.origin, changes=spec.effect in CHANGING_EFFECTS
+        )
+        if tool not in self.plain and self._is_plain(spec):
+            self.plain[tool] = state
         return state
 
     def _is_plain(self, spec: ToolSpec) -> bool:

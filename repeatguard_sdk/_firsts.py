@@ -39,8 +39,8 @@ class FirstCalls:
     ) -> First | None:
         """Admit a first call; `None` where the full way has to look."""
         ledger = self._ledger
-        state = ledger.tools.get(tool.spec.name)
-        if state is None or not state.plain or self._engine.ended is not None:
+        state = self._engine.plain.get(tool)
+        if state is None or self._engine.ended is not None:
             return None
         try:
             key: Hashable = tool.keys.key(*args, **kwargs)

@@ -78,7 +78,7 @@ class ToolState:
     """What the run knows of one tool, whatever the arguments.
 
     Attributes:
-        plain: whether a first call of it may take the short way (see `_first`).
+        origin: the function behind the name; another one of that name has a state of its own.
         changes: whether a call of it may change the world.
         once: by key, the calls made once, and those that are running for the first time.
         entries: by key, the others; an alias maps to the entry of the first call.
@@ -97,7 +97,7 @@ class ToolState:
     """
 
     name: str
-    plain: bool = False
+    origin: str = ""
     changes: bool = False
     once: dict[Hashable, Any] = attrs.field(factory=dict)
     entries: dict[Hashable, Entry] = attrs.field(factory=dict)
@@ -129,6 +129,19 @@ class ToolState:
         self.error_token = None
         self.row_noted = False
         self.row_turn = -1
+
+    def begin_run(self) -> None:
+        """Begin another run: counts and budgets start anew."""
+        self.end_row()
+        self.calls = self.executed = self.replayed = self.refused = self.joined = 0
+        self.over_budget = 0
+        self.exhausted = self.budget_turn = -1
+        self.denied = False
+        for entry in self.entries.values():
+            entry.count = min(entry.count, 1)
+            entry.noted = False
+            entry.turn = -1
+            entry.retries = 0
 
     def forget(self) -> None:
         """Forget calls and rows; what was executed stays counted."""
@@ -190,8 +203,10 @@ class PairRing:
 class Ledger:
     """All of a run's memory; see the module's docstring."""
 
-    def __init__(self, *, max_stored_bytes: int) -> None:
+    def __init__(self) -> None:
         self.calls = 0
+        # Calls of earlier runs on the same memory.
+        self.calls_before = 0
         self.turn = 0
         self.turns_marked = False
         self.epoch = 0
@@ -208,7 +223,31 @@ class Ledger:
         # Whether this turn has had a new answer, for hosts that give no state.
         self.progressed = True
         self.stored_bytes = 0
-        self._max_stored_bytes = max_stored_bytes
+        self.max_stored_bytes = 0
+
+    def begin_run(self) -> None:
+        """Begin another run on the same memory: what was learnt stays, what was counted does not."""
+        self.calls_before = self.calls
+        self.turns_marked = False
+        self.ring.clear()
+        self.previous = 0
+        self.call_ids.clear()
+        for state in self.tools.values():
+            state.begin_run()
+
+    def state(self, name: str, origin: str, *, changes: bool) -> ToolState:
+        """Return the state of a tool, new if this is its first call.
+
+        Two functions may share a name in one run, as when an agent calls another one: what one
+        of them returned is no answer of the other.
+        """
+        state = self.tools.get(name)
+        if state is not None and state.origin != origin:
+            name = f"{name} of {origin}"
+            state = self.tools.get(name)
+        if state is None:
+            state = self.tools[name] = ToolState(name, origin, changes)
+        return state
 
     def find(self, state: ToolState, key: Hashable) -> Entry | None:
         """Return the entry of a key; what was a plain tuple so far becomes one."""
@@ -252,9 +291,9 @@ class Ledger:
         A quarter of the budget is freed at once, so that the search for them is paid rarely.
         """
         self.stored_bytes += size
-        if self.stored_bytes <= self._max_stored_bytes:
+        if self.stored_bytes <= self.max_stored_bytes:
             return
-        goal = self._max_stored_bytes * 3 // 4
+        goal = self.max_stored_bytes * 3 // 4
         for _, state, key in sorted(self._holders(), key=lambda holder: holder[0]):
             if self.stored_bytes <= goal:
                 break

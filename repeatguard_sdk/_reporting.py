@@ -118,7 +118,7 @@ class Reporter:
                 run_id=self._run_id,
                 started=self._started,
                 ended=self._clock(),
-                calls=ledger.calls,
+                calls=ledger.calls - ledger.calls_before,
                 turns=ledger.turn,
                 executed={tool.name: tool.executed for tool in tools if tool.executed},
                 replayed={tool.name: tool.replayed for tool in tools if tool.replayed},

@@ -17,6 +17,7 @@ from repeatguard_sdk._canonical import digest
 from repeatguard_sdk._dispatch import Ready, prepare
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._identity import fact_name, identify
+from repeatguard_sdk._memory import Memory
 from repeatguard_sdk._messages import messages
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._outcome import Outcome
@@ -55,6 +56,7 @@ class Run(CallPath):
         deliver: "queue" keeps observations for `observations` and `messages`; "result" appends
             them to a result that is text.
         events: a sink, or a function that takes events.
+        memory: what a run before this one left, for work that is taken up again.
         registry: where tools are looked up by name.
         clock: seconds; default: `time.time`.
 
@@ -74,6 +76,7 @@ class Run(CallPath):
         on_stuck: OnStuck = "exit",
         deliver: Deliver = "queue",
         events: EventSink | Callable[[Event], Any] | None = None,
+        memory: Memory | None = None,
         registry: Registry | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
@@ -81,8 +84,14 @@ class Run(CallPath):
         _check_choice("deliver", deliver, ("queue", "result"))
         self.run_id = run_id or uuid.uuid4().hex
         reporter = Reporter(self.run_id, events, clock or time.time)
+        self._memory = Memory() if memory is None else memory
         super().__init__(
-            Engine(policy or Policy(), mode_from_environment(), reporter.warn_uncountable),
+            Engine(
+                policy or Policy(),
+                mode_from_environment(),
+                reporter.warn_uncountable,
+                self._memory.ledger,
+            ),
             reporter,
             Toolset(tools, default_registry if registry is None else registry),
             on_stuck,
@@ -98,6 +107,7 @@ class Run(CallPath):
         if self._state != _NEW:
             msg = f"this run is {self._state}; one run is one `with` block, so make a new Run(...)"
             raise RunStateError(msg)
+        self._memory.take()
         self._state = _OPEN
         self.guarding = True
         self._reporter.start()
@@ -112,6 +122,7 @@ class Run(CallPath):
     ) -> bool:
         self.guarding = False
         self._state = _ENDED
+        self._memory.release()
         try:
             active.reset(self._token)
         except ValueError:
@@ -232,7 +243,7 @@ class Run(CallPath):
     @property
     def calls(self) -> int:
         """How many guarded calls there were, whatever was decided."""
-        return self._engine.ledger.calls
+        return self._engine.ledger.calls - self._engine.ledger.calls_before
 
     @property
     def stuck(self) -> bool:

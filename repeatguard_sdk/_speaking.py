@@ -167,7 +167,7 @@ def stuck_outcome(
     kept = result_of(entry)
     return Outcome(
         reason=reason,
-        calls=ledger.calls,
+        calls=ledger.calls - ledger.calls_before,
         finding=call.finding,
         tool=call.tool.spec.name or None,
         arguments=arguments_preview(call.arguments(), _PREVIEW),

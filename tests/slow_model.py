@@ -239,11 +239,12 @@ class SlowModel:
     def _withhold(self, line: Line, outcome: Outcome | None) -> None:
         """Answer from what is stored: free once after a compaction, else at the price of a count."""
         line.outcome = outcome
-        if self._lost_to_compaction(line):
+        if line.count > 1 and self._lost_to_compaction(line):
             line.decision = "refuse" if outcome.failed else "replay"
             line.given = True
             return
         line.chained, line.reported, line.finding = True, line.count, "repeat"
+        line.given = line.count == 1  # a fact that is told for the first time
         self._look_for_cycle(line)
 
     def _answer_from_slot(self, line: Line, last: Line | None) -> None:
