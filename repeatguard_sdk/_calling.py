@@ -24,7 +24,12 @@ from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._types import MISSING, Deliver, OnStuck, Reason
 
 _MAX_WAITING = 1_000
-_ENDED_TEXT = "This task has ended: nothing more is run. "
+_ENDED_TEXT = "This task has ended: nothing more is run."
+
+
+def ended_text(outcome: Outcome) -> str:
+    """Return what a model is told that goes on calling after the end."""
+    return f"{_ENDED_TEXT}\n{outcome.summary}"
 
 
 class CallPath:
@@ -227,20 +232,29 @@ class CallPath:
         if call.value is not MISSING:
             return self._with_note(call, call.value)
         if call.observation is not None:
+            self._unqueue(call.observation)
             return call.observation.text
         outcome = self._ended_outcome()
-        return _ENDED_TEXT + (outcome.summary if outcome is not None else "")
+        return _ENDED_TEXT if outcome is None else ended_text(outcome)
 
     def _with_note(self, call: Admission, result: Any) -> Any:
         """Append the observation to a text result, if that is how they are delivered."""
-        if call.observation is None or self._deliver != "result" or not isinstance(result, str):
+        if call.observation is None or self._deliver != "result" or type(result) is not str:
             return result
-        try:
-            self._queue.remove(call.observation)
-        except ValueError:
-            # Drained by another thread already: saying it twice would only teach repetition.
+        if not self._unqueue(call.observation):
             return result
         return append_to_result(result, call.observation)
+
+    def _unqueue(self, observation: Observation) -> bool:
+        """Take an observation that is delivered otherwise; false if another thread drained it.
+
+        Saying it twice would only teach the model to repeat.
+        """
+        try:
+            self._queue.remove(observation)
+        except (ValueError, IndexError):
+            return False
+        return True
 
     def _report(self, call: Admission) -> None:
         """Write the observation about a call and tell the sink."""

@@ -7,6 +7,7 @@ import datetime
 import decimal
 import enum
 import sys
+import types
 import uuid
 from typing import Any, Generic, TypeVar
 
@@ -61,7 +62,7 @@ class Stored(Generic[T]):
 
 def store(value: T, limit: int) -> Stored[T] | None:
     """Keep a copy of `value`, or `None` when it is larger than `limit` bytes or cannot be copied."""
-    if value.__class__ is str:
+    if type(value) is str:
         size = plain_size(value)
         return Stored(value, size, True) if size <= limit else None
     try:
@@ -136,11 +137,29 @@ def clone_error(error: BaseException) -> BaseException | None:
     The original must not be raised again: its traceback grows with every raise and
     keeps alive every frame it passed.
     """
+    ways = (_rebuilt, copy.copy) if _has_own_init(type(error)) else (copy.copy, _rebuilt)
+    for way in ways:
+        try:
+            twin = way(error)
+            if type(twin) is type(error) and str(twin) == str(error) and twin.args == error.args:
+                return twin
+        except Exception:
+            continue
+    return None
+
+
+def _has_own_init(kind: type[BaseException]) -> bool:
+    """Tell whether copying would call a constructor written in Python, which may do anything."""
+    return isinstance(kind.__init__, types.FunctionType)
+
+
+def _rebuilt(error: BaseException) -> BaseException:
+    """Make the twin without its constructor: from arguments, attributes and slots."""
     kind = type(error)
-    try:
-        twin = kind.__new__(kind, *error.args)
-        twin.__dict__.update(error.__dict__)
-        same = str(twin) == str(error) and twin.args == error.args
-    except Exception:
-        return None
-    return twin if same else None
+    twin = kind.__new__(kind, *error.args)
+    for base in kind.__mro__:
+        for name in vars(base).get("__slots__", ()):
+            if name not in ("__weakref__", "__dict__") and hasattr(error, name):
+                object.__setattr__(twin, name, getattr(error, name))
+    twin.__dict__.update(getattr(error, "__dict__", {}))
+    return twin

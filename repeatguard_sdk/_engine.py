@@ -312,7 +312,7 @@ class Engine:
             call = self._number(tool, state)
             state.refused += 1
             state.denied = state.denied or denied
-            call.key, call.reason = key, reason
+            call.key, call.reason, call.kwargs = key, reason, arguments
             call.decision = call.would = "refuse"
             call.error = RepeatedFailure(reason)
             if self.ended is not None:

@@ -68,7 +68,7 @@ class FirstCalls:
         """Record the result of a first call; false where the full way has to look."""
         spec = tool.spec
         token: Hashable
-        if result.__class__ is str and len(result) <= TEXT_LIMIT and not spec.volatile:
+        if type(result) is str and len(result) <= TEXT_LIMIT and not spec.volatile:
             token = kept = result
             size = plain_size(result)
         else:

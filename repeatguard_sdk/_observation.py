@@ -180,6 +180,17 @@ class Observation:
         """
         return self.trusted_text if rank in {"developer", "system"} else self.text
 
+    def _place(self) -> tuple[object, ...]:
+        return (self.finding, self.tool, self.call, self.count, self.first_call)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Observation):
+            return NotImplemented
+        return self._place() == other._place() and self._read() == other._read()
+
+    def __hash__(self) -> int:
+        return hash(self._place())
+
     def __str__(self) -> str:
         return self.text
 

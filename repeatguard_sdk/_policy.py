@@ -93,6 +93,9 @@ class Policy:
     max_stored_bytes: int = attrs.field(default=32_000_000, validator=_check_size)
 
     def __attrs_post_init__(self) -> None:
+        if not isinstance(self.whole_run, bool):
+            msg = f"Policy: whole_run={self.whole_run!r} is neither True nor False"
+            raise PolicyError(msg)
         if self.folds not in ("suspect", "convict"):
             msg = f'Policy: folds={self.folds!r} is neither "suspect" nor "convict"'
             raise PolicyError(msg)

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 from repeatguard_sdk._admission import first_decision
 from repeatguard_sdk._binding import bind
 from repeatguard_sdk._call import CallDecision
-from repeatguard_sdk._calling import CallPath
+from repeatguard_sdk._calling import CallPath, ended_text
 from repeatguard_sdk._canonical import digest
 from repeatguard_sdk._dispatch import Ready, prepare
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._identity import fact_name, identify
 from repeatguard_sdk._memory import Memory
+from repeatguard_sdk._arguments import check_options
 from repeatguard_sdk._messages import messages
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._outcome import Outcome
@@ -80,8 +81,16 @@ class Run(CallPath):
         registry: Registry | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        _check_choice("on_stuck", on_stuck, ("exit", "raise", "flag"))
-        _check_choice("deliver", deliver, ("queue", "result"))
+        check_options(
+            on_stuck=on_stuck,
+            deliver=deliver,
+            tools=tools,
+            policy=policy,
+            events=events,
+            memory=memory,
+            registry=registry,
+            clock=clock,
+        )
         self.run_id = run_id or uuid.uuid4().hex
         reporter = Reporter(self.run_id, events, clock or time.time)
         self._memory = Memory() if memory is None else memory
@@ -299,6 +308,7 @@ class Run(CallPath):
             provider: "openai", "openai-responses", "anthropic" or "gemini".
             role: "user" by default; OpenAI takes "developer" and "system" too.
         """
+        messages((), provider, role)  # a wrong name must not cost the observations
         return messages(self.observations(), provider, role)
 
     def bind(self, function: F) -> F:
@@ -346,9 +356,12 @@ class Run(CallPath):
         if isinstance(ready, Ready):
             return ready
         observation = self.refused(name, ready.arguments, ready.reason)
-        if self.over and self._outcome is not None:
-            return self._outcome.summary
-        return ready.reason if observation is None else f"{ready.reason}\n\n{observation.text}"
+        if self.outcome is not None:
+            return ended_text(self.outcome)
+        if observation is None:
+            return ready.reason
+        self._unqueue(observation)
+        return f"{ready.reason}\n\n{observation.text}"
 
     @contextlib.contextmanager
     def _dispatching(self, call_id: str | None) -> Iterator[None]:
@@ -382,9 +395,3 @@ class Run(CallPath):
                 reason=reason, calls=self.calls, known=dict(self._engine.ledger.known), error=text
             )
         self._reporter.end(self._engine.ledger, outcome.reason)
-
-
-def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        msg = f"Run({name}={value!r}): write one of {', '.join(map(repr, allowed))}"
-        raise RunStateError(msg)

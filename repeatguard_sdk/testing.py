@@ -15,10 +15,11 @@ from repeatguard_sdk._run import Run
 from repeatguard_sdk._tool import guarded_tool
 from repeatguard_sdk._types import MISSING, Decision, Mode
 from repeatguard_sdk.events import MemorySink
-from repeatguard_sdk.exceptions import RepeatedFailure, ScenarioError
+from repeatguard_sdk.exceptions import RepeatedFailure, ScenarioError, ToolDeclarationError
 
 _EVENTS = ("user_message", "compaction", "auto_continue", "external_change", "progress")
 _STEP_FIELDS = frozenset({"tool", "args", "result", "error", "turn", "call_id", "run", "refused"})
+_EVENT_FIELDS = frozenset({"event", "text", "run", "turn"})
 _DECLARATION_FIELDS = frozenset(
     {
         "case_fold",
@@ -111,7 +112,11 @@ class _Stage:
 
         body.__doc__ = f"{name}."
         decorate: Callable[..., Any] = guarded_tool
-        decorate(name=name, registry=self._registry, **declaration)(body)
+        try:
+            decorate(name=name, registry=self._registry, **declaration)(body)
+        except ToolDeclarationError as error:
+            msg = f"not a scenario: tools[{name!r}]: {error}"
+            raise ScenarioError(msg) from error
 
     def play(self) -> list[PlayedCall]:
         played: list[PlayedCall] = []
@@ -231,6 +236,9 @@ def _check_step(place: str, step: Any, tools: Mapping[str, Any]) -> None:
     if "event" in step:
         if step["event"] not in _EVENTS:
             _reject(f"{place}: event {step['event']!r} is none of {', '.join(_EVENTS)}")
+        unknown = set(step) - _EVENT_FIELDS
+        if unknown:
+            _reject(f"{place} has unknown {sorted(unknown)}; allowed are {sorted(_EVENT_FIELDS)}")
         return
     if step.get("tool") not in tools:
         _reject(f"{place}: tool {step.get('tool')!r} is none of {sorted(tools)}")
@@ -239,6 +247,9 @@ def _check_step(place: str, step: Any, tools: Mapping[str, Any]) -> None:
         _reject(f"{place} has unknown {sorted(unknown)}; allowed are {sorted(_STEP_FIELDS)}")
     if "result" in step and "error" in step:
         _reject(f"{place} has both a result and an error; a call comes to one of them")
+    for name, kind in (("error", str), ("call_id", str)):
+        if name in step and not isinstance(step[name], kind):
+            _reject(f"{place}: {name} must be a text, not {step[name]!r}")
     if not isinstance(step.get("args") or {}, Mapping):
         _reject(f"{place}: args must be a mapping, not {step['args']!r}")
 

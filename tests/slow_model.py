@@ -378,14 +378,14 @@ class SlowModel:
         if not in_rows(line):
             return
         lines = [o for o in [*self._since_user(), line] if in_rows(o) and row_of(o) == row_of(line)]
-        failures = trailing(lines, lambda other: other.outcome.failed)
-        first_of_turn = [f for n, f in enumerate(failures) if f.turn not in turns(failures[:n])]
-        errors = trailing(first_of_turn, lambda other: other.outcome.alike(first_of_turn[-1].outcome))
-        ran = [other for other in lines if other.what == "call"]
-        empties = trailing(ran, lambda other: found_nothing(other))
-        patience = 3 if self._has_spoken(line) else 6
-        worth = len(errors) >= 3 or len(turns(empties)) >= patience or len(first_of_turn) >= 4
-        row = failures if line.outcome.failed else empties
+        if line.outcome.failed:
+            row = trailing(lines, lambda other: other.outcome.failed)
+            firsts = [other for n, other in enumerate(row) if other.turn not in turns(row[:n])]
+            alike = trailing(firsts, lambda other: other.outcome.alike(firsts[-1].outcome))
+            worth = len(alike) >= 3 or len(firsts) >= 4
+        else:
+            row = trailing([o for o in lines if o.what == "call"], found_nothing)
+            worth = len(turns(row)) >= (3 if self._has_spoken(line) else 6)
         if worth and not any(other.row_noted for other in row):
             line.row_noted = True
             line.finding = line.finding or "same_outcome"

@@ -43,9 +43,9 @@ def found_nothing(result: Any, spec: ToolSpec) -> bool:
     otherwise. A predicate that raises counts as "found something".
     """
     rule = spec.empty
-    if rule is MISSING:
-        return _is_empty(result)
     try:
+        if rule is MISSING:
+            return _is_empty(result)
         return bool(rule(result)) if callable(rule) else bool(result == rule)
     except Exception:
         return False
@@ -84,7 +84,7 @@ def _is_empty_text(text: str) -> bool:
 
 def is_blank(result: Any) -> bool:
     """Tell whether a result says nothing at all, as a tool that has nothing to say always does."""
-    return result is None or (isinstance(result, str) and not result.strip())
+    return result is None or (type(result) is str and not result.strip())
 
 
 def add_success(state: ToolState, turn: int, *, empty: bool, blank: bool) -> None:
