@@ -329,7 +329,7 @@ class Engine:
                 return call
             if repeat.is_current(entry, spec, ledger, whole_run=self.policy.whole_run):
                 call.count = entry.count + 1
-            outcome = Settled(token=reason, failed=True, error=call.error)
+            outcome = Settled(token=reason, failed=True, error=call.error, reached=False)
             record(ledger, self.policy, call, outcome)
             if call.ends_run:
                 self.end(call)

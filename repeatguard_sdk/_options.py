@@ -148,4 +148,10 @@ def _name(name: str) -> str:
 
 def _line(tool: OptionTool) -> str:
     about = first_line(tool.option, _TEXT_CHARS)
-    return f"{_name(tool.name)}: {about}" if about else _name(tool.name)
+    # Without a docstring the text is the name again.
+    says_more = _letters(about) not in ("", _letters(tool.name))
+    return f"{_name(tool.name)}: {about}" if says_more else _name(tool.name)
+
+
+def _letters(text: str) -> str:
+    return "".join(char for char in text.lower() if char.isalnum())

@@ -21,6 +21,13 @@ class LoopStart:
     call: int
     turn: int
 
+    def sentence(self) -> str:
+        """Say where that was."""
+        turn = f"turn {self.turn}"
+        if not self.call:
+            return f"The loop began in {turn}, before the first call."
+        return f"The loop began at call {self.call}" + (f" ({turn})." if self.turn else ".")
+
 
 @attrs.frozen(kw_only=True)
 class Outcome:
@@ -65,9 +72,7 @@ class Outcome:
         if self.tool is not None:
             lines.append(f"First {self._what()}: {self.result}")
         if self.loop_start is not None:
-            lines.append(
-                f"The loop began at call {self.loop_start.call} (turn {self.loop_start.turn})."
-            )
+            lines.append(self.loop_start.sentence())
         if self.tried:
             lines.append("What else was tried:")
             lines += [_tried_line(tried) for tried in self.tried[:_MAX_TRIED]]
@@ -87,6 +92,11 @@ class Outcome:
 
     def _headline(self) -> str:
         call = f"{self.tool}({self.arguments})"
+        if self.reason == "finished":
+            return (
+                f"Finished after {self.calls} calls: {call} had succeeded, and was asked for "
+                f"{self.count - 1} times more."
+            )
         if self.finding is not None and self.finding.kind == "cycle":
             ways = " -> ".join(self.finding.tools)
             return (

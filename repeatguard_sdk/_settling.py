@@ -33,7 +33,7 @@ _FLAT = frozenset({str, int, float, type(None)})
 
 @attrs.define
 class Settled:
-    """What one execution came to."""
+    """What one execution came to; `reached` is false for a call that never got to its tool."""
 
     token: Hashable
     failed: bool
@@ -42,6 +42,7 @@ class Settled:
     empty: bool = False
     blank: bool = False
     transient: bool = False
+    reached: bool = True
 
 
 def success(result: Any, spec: ToolSpec, limit: int) -> Settled:
@@ -96,7 +97,7 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
         return
     entry, equal = _compare(ledger, policy, call, entry, outcome)
     changed = not equal and not _same_answer(entry, outcome)
-    if changed:
+    if changed and outcome.reached:
         ledger.progressed = True
     if not equal:
         _start_afresh(call, entry)
@@ -240,7 +241,7 @@ def _move_epoch(
     """
     effect = call.tool.spec.effect
     opens = hard = False
-    if policy.whole_run:
+    if policy.whole_run or not outcome.reached:
         pass
     elif effect == "unknown":
         opens = changed

@@ -29,13 +29,13 @@ LEVELS = """
 1.2  _canonical
 1.3  _key
 2.0  _ledger _observation _registry events
-2.1  _admission _dispatch _identity _messages _toolset
+2.1  _admission _dispatch _identity _memory _messages _toolset
 3.0  _outcome detectors
 3.1  _policy
-3.2  _joining _reporting _settling _speaking
+3.2  _arguments _joining _reporting _settling _speaking
 3.3  _withholding
 3.4  _engine
-3.5  _firsts
+3.5  _firsts _turning
 4.0  _calling
 4.1  _run
 5.0  _tool
