@@ -25,7 +25,8 @@ class Admission:
         count: how many equal calls this makes.
         epoch: the epoch it was admitted in.
         flight: set while it runs and others may join it.
-        waiter: set when it waits for another call's flight.
+        joined, waiter: set when it waits for another call's flight.
+        landed: whether its execution has ended, whatever came of it.
         value: the stored result to answer with, `MISSING` if there is none.
         error: the stored error to raise instead.
         reason: why the call never reached its tool.
@@ -44,7 +45,9 @@ class Admission:
     entry: Entry | None = None
     key: Hashable = None
     flight: Flight | None = None
+    joined: Flight | None = None
     waiter: Future[Landing] | None = None
+    landed: bool = False
     value: Any = MISSING
     error: BaseException | None = None
     reason: str = ""

@@ -18,7 +18,7 @@ from repeatguard_sdk._options import OptionsView
 from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._reporting import Reporter
-from repeatguard_sdk._scope import Inside, StuckSignal, active, call_ids
+from repeatguard_sdk._scope import Inside, StuckSignal, active, call_ids, leave
 from repeatguard_sdk._speaking import observe, options_view, result_of, stuck_outcome
 from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._types import MISSING, Deliver, OnStuck, Reason
@@ -116,10 +116,10 @@ class CallPath:
         try:
             result = await function(*args, **kwargs)
         except BaseException as error:
-            active.reset(token)
+            leave(active, token)
             self._raised(admitted, tool, args, kwargs, error)
             raise
-        active.reset(token)
+        leave(active, token)
         return self._returned(admitted, tool, args, kwargs, result)
 
     def _begin(

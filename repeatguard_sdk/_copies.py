@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from repeatguard_sdk._types import is_collection, is_mapping
+
 T = TypeVar("T")
 
 _PLAIN = frozenset(
@@ -98,14 +100,17 @@ def _copy(value: Any, depth: int) -> Any:
         # Deep or self-referential: deepcopy has the memo that this way lacks.
         return copy.deepcopy(value)
     if kind is dict:
+        named: dict[Any, Any] = value
         return {
             (key if key.__class__ in _PLAIN else copy.deepcopy(key)): _copy(item, depth + 1)
-            for key, item in value.items()
+            for key, item in named.items()
         }
     if kind is list:
-        return [_copy(item, depth + 1) for item in value]
+        listed: list[Any] = value
+        return [_copy(item, depth + 1) for item in listed]
     if kind is tuple:
-        return tuple([_copy(item, depth + 1) for item in value])
+        parts: tuple[Any, ...] = value
+        return tuple([_copy(item, depth + 1) for item in parts])
     return copy.deepcopy(value)
 
 
@@ -114,12 +119,12 @@ def _measure(value: Any, limit: int, depth: int) -> int:
     size = sys.getsizeof(value, 64)
     if depth > _MAX_DEPTH:
         return size
-    if isinstance(value, dict):
+    if is_mapping(value):
         for key, item in value.items():
             size += _measure(key, limit, depth + 1) + _measure(item, limit, depth + 1)
             if size > limit:
                 raise _TooBig
-    elif isinstance(value, (list, tuple, set, frozenset)):
+    elif is_collection(value):
         for item in value:
             size += _measure(item, limit, depth + 1)
             if size > limit:

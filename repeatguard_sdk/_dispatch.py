@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 from collections.abc import Callable, Mapping
@@ -49,11 +50,28 @@ def prepare(
     misfit = _misfit(tool, function, parsed)
     if misfit:
         return Unfit(tool, parsed, misfit)
-    return Ready(tool, function, parsed)
+    return _by_position(tool, function, parsed)
+
+
+def _by_position(
+    tool: Tool, function: Callable[..., Any], arguments: dict[str, Any]
+) -> Ready:
+    """Take the arguments a tool has no names for out of those a model names."""
+    signature = tool.spec.signature or inspect.signature(function)
+    given: list[Any] = []
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is not parameter.POSITIONAL_ONLY or name not in arguments:
+            break
+        given.append(arguments[name])
+    if given:
+        names = list(signature.parameters)[: len(given)]
+        function = functools.partial(function, *given)
+        arguments = {name: value for name, value in arguments.items() if name not in names}
+    return Ready(tool, function, arguments)
 
 
 def _unknown(name: str, tools: Mapping[str, Any]) -> str:
-    if not name.strip():
+    if not isinstance(name, str) or not name.strip():
         # A blank name gets no catalogue: it is a slip of the format, not of the choice.
         return "The tool call names no tool."
     names = ", ".join(first_line(known, 64) for known in list(tools)[:20])
@@ -92,7 +110,9 @@ def _misfit(tool: Tool, function: Callable[..., Any], arguments: dict[str, Any])
     }
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     named = {
-        name: p for name, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        name: p
+        for name, p in parameters.items()
+        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     }
     missing = [name for name, p in named.items() if p.default is p.empty and name not in arguments]
     unknown = [] if open_ended else [name for name in arguments if name not in named]

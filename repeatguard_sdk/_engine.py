@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
-from repeatguard_sdk._flight import Flight, Landing, land
+from repeatguard_sdk._flight import Landing, land
 from repeatguard_sdk._identity import Identity, identify
-from repeatguard_sdk._joining import answer_from, remember_id, share
+from repeatguard_sdk._joining import answer_from, remember_id, share, take_off
 from repeatguard_sdk._ledger import Entry, First, Ledger, ToolState
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
@@ -63,7 +63,9 @@ class Engine:
 
     def mode_of(self, spec: ToolSpec) -> Mode:
         """Return the mode that holds for a tool."""
-        return self._forced_mode or spec.mode or self.policy.mode
+        if self._forced_mode is not None:
+            return self._forced_mode
+        return self.policy.mode if spec.mode is None else spec.mode
 
     # -- admission ---------------------------------------------------------------------------
 
@@ -89,6 +91,9 @@ class Engine:
             else:
                 call = again
                 call.epoch, call.waiter = ledger.epoch, None
+                # It has joined nothing, as it turned out.
+                call.decision, call.would, call.counts = "execute", "execute", True
+                call.state.joined -= 1
             if identity is not None:
                 call.key = identity.key
                 call.entry = ledger.find(call.state, identity.key)
@@ -216,7 +221,7 @@ class Engine:
         if spec.effect in CHANGING_EFFECTS:
             ledger.changing_in_flight += 1
         if entry is not None and spec.withheld:
-            call.flight = entry.flight = Flight(ledger.epoch)
+            take_off(call, entry, ledger)
 
     def promote(
         self, first: First, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -251,36 +256,52 @@ class Engine:
         self._settle(call, outcome, Landing("error", outcome.error))
 
     def _settle(self, call: Admission, outcome: Settled, landing: Landing) -> None:
-        with self.lock:
-            waiters = self._depart(call)
-            remember_id(self.ledger, call, ok=not outcome.failed)
-            if call.entry is None:
-                self.ledger.previous = 0
-                self.ledger.ring.clear()
-            elif call.counts or not (outcome.failed or call.would == "join"):
-                record(self.ledger, self.policy, call, outcome)
-                if call.ends_run:
-                    self.end(call)
-                if call.tool.spec.effect == "final" and not outcome.failed:
-                    self.finished = True
-        land(waiters, landing)
+        waiters: list[Any] = []
+        try:
+            with self.lock:
+                waiters = self._depart(call, landing)
+                self._record(call, outcome)
+        finally:
+            # Nobody may wait for ever, whatever went wrong.
+            land(waiters, landing)
 
-    def _depart(self, call: Admission) -> list[Any]:
+    def _record(self, call: Admission, outcome: Settled) -> None:
+        if call.entry is None:
+            self.ledger.previous = 0
+            self.ledger.ring.clear()
+        elif call.counts or not (outcome.failed or call.would == "join"):
+            record(self.ledger, self.policy, call, outcome)
+            if call.ends_run:
+                self.end(call)
+            if call.tool.spec.effect == "final" and not outcome.failed:
+                self.finished = True
+        # Last, for a call that was convicted has the entry of the first one now.
+        remember_id(self.ledger, call, ok=not outcome.failed)
+
+    def _depart(self, call: Admission, landing: Landing) -> list[Any]:
         """End a call's flight, whatever came of it."""
+        if call.landed:
+            return []
+        call.landed = True
         if call.tool.spec.effect in CHANGING_EFFECTS:
             self.ledger.changing_in_flight -= 1
         flight = call.flight
         if flight is None:
             return []
-        if call.entry is not None and call.entry.flight is flight:
+        # An abandoned one stays, for the next to be its heir.
+        if call.entry is not None and call.entry.flight is flight and landing.how != "abandoned":
             call.entry.flight = None
-        return flight.take_waiters()
+        return flight.end(landing)
 
     def abandon(self, call: Admission) -> None:
         """Forget an execution that was cancelled or killed: a waiter takes over, nothing counts."""
+        landing, effect = Landing("abandoned"), call.tool.spec.effect
         with self.lock:
-            waiters = self._depart(call)
-        land(waiters, Landing("abandoned"))
+            if effect in CHANGING_EFFECTS and not (call.landed or self.policy.whole_run):
+                # Nobody knows what was done before it was killed.
+                self.ledger.open_epoch(hard=effect != "unknown")
+            waiters = self._depart(call, landing)
+        land(waiters, landing)
 
     def _fill_slot(self, call: Admission, answer: Any) -> None:
         if call.entry is None or not isinstance(call.entry.key, tuple):

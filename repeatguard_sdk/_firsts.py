@@ -40,14 +40,14 @@ class FirstCalls:
         """Admit a first call; `None` where the full way has to look."""
         ledger = self._ledger
         state = self._engine.plain.get(tool)
-        if state is None or self._engine.ended is not None:
+        if state is None:
             return None
         try:
             key: Hashable = tool.keys.key(*args, **kwargs)
         except TypeError:
             return None
         with self._lock:
-            if key in state.once or key in state.entries:
+            if self._engine.ended is not None or key in state.once or key in state.entries:
                 return None
             ledger.calls = number = ledger.calls + 1
             state.calls += 1

@@ -28,24 +28,43 @@ class Flight:
 
     A waiter has a future of its own, so cancelling one waiter touches neither the
     owner nor the other waiters. Most flights land without any, and cost no future.
+
+    Attributes:
+        epoch: the epoch it began in.
+        landing: what it came to, once it has.
+        heir: the execution of the same call that began after it. The waiters of an abandoned
+            flight wake one after the other, and the heir may have landed before the last does.
     """
 
-    __slots__ = ("_waiters", "epoch")
+    __slots__ = ("_waiters", "epoch", "heir", "landing")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
+        self.landing: Landing | None = None
+        self.heir: Flight | None = None
         self._waiters: list[Future[Landing]] | None = None
 
     def join(self) -> Future[Landing]:
-        """Add a waiter."""
+        """Add a waiter; one who comes after the landing need not wait."""
         waiter: Future[Landing] = Future()
-        if self._waiters is None:
-            self._waiters = []
-        self._waiters.append(waiter)
+        if self.landing is not None:
+            waiter.set_result(self.landing)
+        elif self._waiters is None:
+            self._waiters = [waiter]
+        else:
+            self._waiters.append(waiter)
         return waiter
 
-    def take_waiters(self) -> list[Future[Landing]]:
+    def last(self) -> Flight:
+        """Return the newest execution of the same call."""
+        flight = self
+        while flight.heir is not None:
+            flight = flight.heir
+        return flight
+
+    def end(self, landing: Landing) -> list[Future[Landing]]:
         """Hand over the waiters; they are told outside the lock, for they may run callbacks."""
+        self.landing = landing
         waiters, self._waiters = self._waiters, None
         return waiters or []
 

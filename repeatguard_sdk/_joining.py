@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._flight import Flight
 from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._text import first_line
+from repeatguard_sdk._types import CHANGING_EFFECTS
 
 _MAX_CALL_IDS = 10_000
 
@@ -18,36 +21,47 @@ def share(call: Admission, ledger: Ledger) -> Literal["share", "again", "twin", 
         retry of a call id that failed. "twin": the same, in a mode that withholds nothing.
         "no": it stands for itself.
     """
+    if call.joined is not None and _inherit(call, call.joined.last()):
+        return "share"
     entry = call.entry
     if entry is None:
         return "no"
-    if call.call_id is not None:
+    # A blank id is none: some providers send one with every call.
+    if call.call_id:
         known = ledger.call_ids.get(call.call_id)
         if known is not None and known[0] is entry:
             return _redeliver(call, entry, succeeded=known[1])
     if not call.tool.spec.withheld:
         return "no"
-    running = entry.flight is not None and entry.flight.epoch == ledger.epoch
-    if not running and not _is_of_this_turn(entry, ledger):
+    running = _running(entry)
+    if running is not None and running.epoch != ledger.epoch:
+        running = None
+    if running is None and not _is_of_this_turn(entry, ledger):
         return "no"
     if call.mode != "enforce":
         return "twin"
-    if running:
-        _wait(call, entry)
+    if running is not None:
+        _wait(call, running)
         return "share"
     return "share" if answer_from(call, entry) else "no"
 
 
-def _redeliver(
-    call: Admission, entry: Entry, *, succeeded: bool
-) -> Literal["share", "again", "no"]:
-    if entry.flight is not None and call.tool.spec.withheld and call.mode == "enforce":
-        _wait(call, entry)
+def _redeliver(call: Admission, entry: Entry, *, succeeded: bool) -> Literal["share", "again"]:
+    spec, running = call.tool.spec, _running(entry)
+    if running is not None and spec.withheld and call.mode == "enforce":
+        _wait(call, running)
         return "share"
     if not succeeded or call.mode != "enforce":
         return "again"
-    # A write whose receipt was not kept must not be done again: the ladder refuses it.
-    return "share" if answer_from(call, entry) else "no"
+    if not answer_from(call, entry):
+        if spec.effect not in CHANGING_EFFECTS and not spec.repeatable:
+            return "again"
+        # What was done must not be done again for want of its receipt, whatever the epoch.
+        call.value = (
+            f"{first_line(spec.name, 64)} was already run for this tool call, at call "
+            f"{entry.last_call}. Its result was not kept, and it was not run a second time."
+        )
+    return "share"
 
 
 def _is_of_this_turn(entry: Entry, ledger: Ledger) -> bool:
@@ -59,9 +73,31 @@ def _is_of_this_turn(entry: Entry, ledger: Ledger) -> bool:
     )
 
 
-def _wait(call: Admission, entry: Entry) -> None:
-    assert entry.flight is not None
-    call.waiter = entry.flight.join()
+def _running(entry: Entry) -> Flight | None:
+    flight = entry.flight
+    return None if flight is None or flight.landing is not None else flight
+
+
+def _wait(call: Admission, flight: Flight) -> None:
+    call.joined, call.waiter = flight, flight.join()
+
+
+def _inherit(call: Admission, newest: Flight) -> bool:
+    """Let a waiter of an abandoned flight share what another one began, or has done, since."""
+    if newest.landing is not None and newest.landing.how == "abandoned":
+        return False
+    _wait(call, newest)
+    return True
+
+
+def take_off(call: Admission, entry: Entry, ledger: Ledger) -> None:
+    """Begin the flight of a call that runs; it is the heir of those before it."""
+    flight = Flight(ledger.epoch)
+    for before in (entry.flight, call.joined):
+        last = flight if before is None else before.last()
+        if last is not flight:
+            last.heir = flight
+    call.flight = entry.flight = flight
 
 
 def answer_from(call: Admission, entry: Entry) -> bool:
@@ -77,7 +113,7 @@ def answer_from(call: Admission, entry: Entry) -> bool:
 
 def remember_id(ledger: Ledger, call: Admission, *, ok: bool) -> None:
     """Remember what a call id came to; the oldest are forgotten past a limit."""
-    if call.call_id is None or call.entry is None:
+    if not call.call_id or call.entry is None:
         return
     ledger.call_ids[call.call_id] = (call.entry, ok)
     if len(ledger.call_ids) > _MAX_CALL_IDS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 
@@ -99,11 +99,11 @@ class ToolState:
     name: str
     origin: str = ""
     changes: bool = False
-    once: dict[Hashable, Any] = attrs.field(factory=dict)
-    entries: dict[Hashable, Entry] = attrs.field(factory=dict)
-    results: dict[Hashable, Any] = attrs.field(factory=dict)
+    once: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
+    entries: dict[Hashable, Entry] = attrs.field(factory=dict[Hashable, Entry])
+    results: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
     results_epoch: int = 0
-    flights: dict[int, Flight] = attrs.field(factory=dict)
+    flights: dict[int, Flight] = attrs.field(factory=dict[int, Flight])
     calls: int = 0
     executed: int = 0
     replayed: int = 0
@@ -341,7 +341,15 @@ _ONCE_FIELDS = 6
 
 def size_of(value: Any) -> int:
     """Return the bytes charged for a result that was kept as it is, or copied."""
-    return value.size if isinstance(value, Stored) else plain_size(value)
+    return value.size if _is_stored(value) else plain_size(value)
+
+
+def _as_stored(value: Any) -> Stored[Any]:
+    return value if _is_stored(value) else Stored(value, plain_size(value), True)
+
+
+def _is_stored(value: Any) -> TypeGuard[Stored[Any]]:
+    return isinstance(value, Stored)
 
 
 def _entry(state: ToolState, key: Hashable, known: Any) -> Entry:
@@ -352,9 +360,9 @@ def _entry(state: ToolState, key: Hashable, known: Any) -> Entry:
         entry.flight = state.flights[number] = Flight(epoch)
         return entry
     number, epoch, turn, generation, token, value = known
-    stored = None
+    stored: Stored[Any] | None = None
     if value is not MISSING:
-        stored = value if isinstance(value, Stored) else Stored(value, plain_size(value), True)
+        stored = _as_stored(value)
     return Entry(
         state.name,
         key,

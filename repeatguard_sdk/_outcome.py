@@ -58,7 +58,7 @@ class Outcome:
     failed: bool = False
     loop_start: LoopStart | None = None
     tried: tuple[TriedCall, ...] = ()
-    known: Mapping[str, Any] = attrs.field(factory=dict)
+    known: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     options: tuple[str, ...] = ()
     error: str = ""
 

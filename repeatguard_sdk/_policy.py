@@ -175,6 +175,6 @@ def mode_from_environment() -> Mode | None:
         return None
     for mode in MODES:
         if value == mode:
-            return mode  # type: ignore[return-value]
+            return mode
     msg = f"{MODE_VARIABLE}={value!r} is none of {', '.join(MODES)}"
     raise PolicyError(msg)

@@ -25,7 +25,7 @@ from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._policy import Policy, mode_from_environment
 from repeatguard_sdk._registry import Registry, default_registry
 from repeatguard_sdk._reporting import Reporter
-from repeatguard_sdk._scope import active, call_ids, take_signal
+from repeatguard_sdk._scope import active, call_ids, close_block, leave, open_block, standing_for, take_signal
 from repeatguard_sdk._spec import find_record
 from repeatguard_sdk._toolset import Toolset, undeclared
 from repeatguard_sdk._turning import clocks_in, open_turn
@@ -107,6 +107,7 @@ class Run(CallPath):
             deliver,
         )
         self._state = _NEW
+        self.outer: Any = None
         self._token: Any = None
         self._outcome: Outcome | None = None
 
@@ -120,7 +121,7 @@ class Run(CallPath):
         self._state = _OPEN
         self.guarding = True
         self._reporter.start()
-        self._token = active.set(self)
+        self._token = open_block(self)
         return self
 
     def __exit__(
@@ -132,12 +133,7 @@ class Run(CallPath):
         self.guarding = False
         self._state = _ENDED
         self._memory.release()
-        try:
-            active.reset(self._token)
-        except ValueError:
-            # Closed in another context, as an async generator may be: the variable of the first
-            # one cannot be reached from here, and a run that has ended guards nothing.
-            pass
+        close_block(self, self._token)
         signalled, rest = take_signal(error, self)
         self._conclude(rest)
         if self._outcome is not None and self._outcome.reason == "stuck":
@@ -297,8 +293,9 @@ class Run(CallPath):
     def observations(self) -> list[Observation]:
         """Drain the observations that are waiting."""
         drained: list[Observation] = []
-        while self._queue:
-            drained.append(self._queue.popleft())
+        with contextlib.suppress(IndexError):  # empty, or emptied by another thread meanwhile
+            while True:
+                drained.append(self._queue.popleft())
         return drained
 
     def messages(self, provider: str, *, role: str | None = None) -> list[dict[str, Any]]:
@@ -366,12 +363,12 @@ class Run(CallPath):
     @contextlib.contextmanager
     def _dispatching(self, call_id: str | None) -> Iterator[None]:
         """Make this run the active one, wherever the call comes from."""
-        run_token, id_token = active.set(self), call_ids.set(call_id)
+        run_token, id_token = active.set(standing_for(self)), call_ids.set(call_id)
         try:
             yield
         finally:
-            call_ids.reset(id_token)
-            active.reset(run_token)
+            leave(call_ids, id_token)
+            leave(active, run_token)
 
     # -- inner ---------------------------------------------------------------------------------
 

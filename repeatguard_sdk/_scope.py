@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Any, Protocol
 
 
@@ -30,6 +30,48 @@ class Inside:
     def __init__(self, run: Any) -> None:
         self.run = run
         self.guarding = False
+
+
+def open_block(run: Any) -> Token[str | None]:
+    """Make a run the active one, and note what was so before it.
+
+    The id of a tool call is none of the calls of an agent inside that tool.
+    """
+    run.outer = active.get()
+    active.set(run)
+    return call_ids.set(None)
+
+
+def close_block(run: Any, token: Token[str | None]) -> None:
+    """Give back what was active before a run's block.
+
+    The run is not the active one where blocks end crosswise, nor in another context, as an async
+    generator may be closed in: what is left there is a run that has ended and guards nothing.
+    """
+    if active.get() is run:
+        outer = run.outer
+        while outer is not None and not (outer.guarding or isinstance(outer, Inside)):
+            outer = outer.outer
+        active.set(outer)
+    leave(call_ids, token)
+
+
+def standing_for(run: Any) -> Any:
+    """Return what stands for a run here: in the body of one of its tools, the mark of that."""
+    here = active.get()
+    return here if isinstance(here, Inside) and here.run is run else run
+
+
+def leave(variable: ContextVar[Any], token: Token[Any]) -> None:
+    """Reset a variable, unless this is another context than the one it was set in.
+
+    A coroutine that is dropped with its loop, and a generator that is closed elsewhere, end
+    in a context of which the variable cannot be reached from here.
+    """
+    try:
+        variable.reset(token)
+    except ValueError:
+        pass
 
 
 class StuckSignal(BaseException):

@@ -16,7 +16,7 @@ from repeatguard_sdk._key import CompiledKey
 from repeatguard_sdk._ledger import Entry, Ledger, ToolState
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._spec import ToolSpec
-from repeatguard_sdk._types import CHANGING_EFFECTS
+from repeatguard_sdk._types import CHANGING_EFFECTS, is_tuple
 from repeatguard_sdk.detectors import cycle as cycles
 from repeatguard_sdk.detectors import repeat, same_outcome
 from repeatguard_sdk.exceptions import RepeatedFailure
@@ -85,8 +85,14 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
     entry = call.entry
     assert entry is not None
     entry.total += 1
+    ledger.previous = entry.number
     if entry.seen and call.epoch < entry.epoch and not policy.whole_run:
         # A newer outcome of this key is on record: this one came home late.
+        effect = call.tool.spec.effect
+        if effect in CHANGING_EFFECTS and not (outcome.failed and effect != "unknown"):
+            # What it changed, it may have changed only now.
+            ledger.open_epoch(hard=effect != "unknown")
+            entry.epoch = ledger.epoch
         return
     if outcome.transient and entry.retries < policy.transient_retries:
         entry.retries += 1
@@ -186,7 +192,7 @@ def suspect(
     if state.results_epoch != ledger.epoch:
         results.clear()
         state.results_epoch = ledger.epoch
-    peers = results.get(token)
+    peers: Any = results.get(token)
     if peers is None and _is_flat(key):
         # The common case pays for no fold: a flat key still has its texts when it is asked for.
         results[token] = key
@@ -202,7 +208,7 @@ def suspect(
 
 def _is_flat(key: Hashable) -> TypeGuard[tuple[Hashable, ...]]:
     """Tell whether a key shows all its texts: nested and long values are digests in it."""
-    if not isinstance(key, tuple):
+    if not is_tuple(key):
         return False
     for value in key:
         if value.__class__ not in _FLAT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import TriedCall
@@ -15,7 +15,7 @@ from repeatguard_sdk._outcome import LoopStart, Outcome
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._text import arguments_preview, quote
-from repeatguard_sdk._types import MISSING, Reason
+from repeatguard_sdk._types import MISSING, Reason, is_tuple
 
 _ANSWERING = frozenset({"read", "ask", "unknown", "live"})
 _PREVIEW = 200
@@ -28,7 +28,9 @@ def options_view(ledger: Ledger, call: Admission, tools: Sequence[ToolSpec]) -> 
     """Return what the order of the options depends on; read under the run's lock."""
     spec = call.tool.spec
     cycle = call.finding.tools if call.finding is not None else ()
-    exhausted, failed, called = set(cycle), set(), set()
+    exhausted = set(cycle)
+    failed: set[str] = set()
+    called: set[str] = set()
     budgets = {tool.name: tool.max_calls for tool in tools}
     for name, state in ledger.tools.items():
         called.add(name)
@@ -200,13 +202,18 @@ def _tried(entry: Entry) -> TriedCall:
 
 def _describe(key: Any) -> str:
     """Return a preview of a normalized key: the arguments themselves are not kept."""
-    parts = key if isinstance(key, tuple) else (key,)
-    texts = []
+    parts = key if is_tuple(key) else (key,)
+    texts: list[str] = []
     for part in parts:
-        if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str):
+        if _is_named(part):
             texts.append(f"{part[0]}={quote(part[1], 40)}")
         elif isinstance(part, tuple):
             texts.append(_describe(part))
         else:
             texts.append("..." if isinstance(part, bytes) else quote(part, 40))
     return ", ".join(text for text in texts if text)
+
+
+def _is_named(part: Any) -> TypeGuard[tuple[str, Any]]:
+    """Tell whether a part of a key is a name with its value, as those of ``**kwargs`` are."""
+    return is_tuple(part) and len(part) == 2 and isinstance(part[0], str)

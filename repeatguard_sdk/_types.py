@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, TypeGuard, get_args
 
 Effect = Literal["read", "write", "live", "ask", "bookkeeping", "final", "unknown"]
 RuleName = Literal["exact", "space", "text", "id", "money", "path", "ignore"]
@@ -19,7 +19,7 @@ Rank = Literal["user", "tool", "developer", "system"]
 
 EFFECTS: tuple[str, ...] = get_args(Effect)
 RULE_NAMES: tuple[str, ...] = get_args(RuleName)
-MODES: tuple[str, ...] = get_args(Mode)
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 # What a call of an undeclared or shell-like tool may have done: anything.
 CHANGING_EFFECTS = frozenset({"write", "final", "unknown"})
@@ -35,3 +35,24 @@ class Missing(enum.Enum):
 
 
 MISSING = Missing.MISSING
+
+
+# `isinstance` alone leaves the parts of what it finds without a type.
+def is_mapping(value: Any) -> TypeGuard[Mapping[Any, Any]]:
+    """Tell whether a value is a mapping."""
+    return isinstance(value, Mapping)
+
+
+def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
+    """Tell whether a value is a list or a tuple."""
+    return isinstance(value, (list, tuple))
+
+
+def is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:
+    """Tell whether a value is a tuple."""
+    return isinstance(value, tuple)
+
+
+def is_collection(value: Any) -> TypeGuard[Collection[Any]]:
+    """Tell whether a value is a list, a tuple or a set."""
+    return isinstance(value, (list, tuple, set, frozenset))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn, cast
 
 import attrs
 
@@ -13,7 +13,7 @@ from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Registry
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._tool import guarded_tool
-from repeatguard_sdk._types import MISSING, Decision, Mode
+from repeatguard_sdk._types import MISSING, Decision, Mode, is_mapping
 from repeatguard_sdk.events import MemorySink
 from repeatguard_sdk.exceptions import RepeatedFailure, ScenarioError, ToolDeclarationError
 
@@ -185,7 +185,7 @@ class _Stage:
         )
 
     def _act(self, run: Run, step: Mapping[str, Any]) -> tuple[Any, str | None]:
-        arguments = step.get("args") or {}
+        arguments: Mapping[str, Any] = step.get("args") or {}
         try:
             if step.get("refused"):
                 reason = step.get("error") or str(step["refused"])
@@ -211,16 +211,17 @@ def is_transient_text(text: str) -> bool:
     return _TRANSIENT.search(text) is not None
 
 
-def _check(scenario: Any) -> None:
-    if not isinstance(scenario, Mapping):
-        _reject(f"a scenario is a mapping, not {type(scenario).__name__}")
+def _check(given: Any) -> None:
+    if not isinstance(given, Mapping):
+        _reject(f"a scenario is a mapping, not {type(given).__name__}")
+    scenario = cast("Mapping[str, Any]", given)
     for part, kind, shape in (("tools", Mapping, "mapping"), ("steps", Sequence, "list")):
         if not isinstance(scenario.get(part), kind) or isinstance(scenario.get(part), str):
             _reject(f"{part!r} must be a {shape}, not {scenario.get(part)!r}")
     for name, declaration in scenario["tools"].items():
-        if not isinstance(declaration, Mapping):
+        if not is_mapping(declaration):
             _reject(f"tools[{name!r}] must be the keyword arguments of guarded_tool")
-        unknown = set(declaration) - _DECLARATION_FIELDS
+        unknown = set(map(str, declaration)) - _DECLARATION_FIELDS
         if unknown:
             _reject(
                 f"tools[{name!r}] has unknown {sorted(unknown)}; "
@@ -230,9 +231,10 @@ def _check(scenario: Any) -> None:
         _check_step(f"steps[{number}]", step, scenario["tools"])
 
 
-def _check_step(place: str, step: Any, tools: Mapping[str, Any]) -> None:
-    if not isinstance(step, Mapping):
-        _reject(f"{place} must be a mapping, not {step!r}")
+def _check_step(place: str, given: Any, tools: Mapping[str, Any]) -> None:
+    if not isinstance(given, Mapping):
+        _reject(f"{place} must be a mapping, not {given!r}")
+    step = cast("Mapping[str, Any]", given)
     if "event" in step:
         if step["event"] not in _EVENTS:
             _reject(f"{place}: event {step['event']!r} is none of {', '.join(_EVENTS)}")
@@ -254,6 +256,6 @@ def _check_step(place: str, step: Any, tools: Mapping[str, Any]) -> None:
         _reject(f"{place}: args must be a mapping, not {step['args']!r}")
 
 
-def _reject(what: str) -> None:
+def _reject(what: str) -> NoReturn:
     msg = f"not a scenario: {what}"
     raise ScenarioError(msg)

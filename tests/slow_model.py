@@ -219,10 +219,8 @@ class SlowModel:
     def _is_current(self, line: Line, last: Line) -> bool:
         """A count starts afresh with a new epoch; bookkeeping's with anything between."""
         if line.tool.effect == "bookkeeping":
-            between = [other for other in self._after(last) if other.tool is not None]
-            return not self._opened_after(last) and all(
-                same_chain(other, line) or other.decision == "join" for other in between
-            )
+            between = [o for o in self._after(last) if o.tool is not None and not is_twin(o)]
+            return not self._opened_after(last) and all(same_chain(o, line) for o in between)
         return not self._opened_after(last)
 
     def _is_carried(self, line: Line, last: Line) -> bool:
@@ -524,6 +522,11 @@ def same_chain(one: Line, other: Line) -> bool:
 def is_retry(line: Line) -> bool:
     """Whether an execution failed transiently and counts for nothing."""
     return line.executed and line.outcome.transient and not line.chained
+
+
+def is_twin(line: Line) -> bool:
+    """Whether a call is one with an equal call of its turn."""
+    return line.decision == "join" or (line.what == "refused" and line.reported == 0)
 
 
 def in_pairs(line: Line) -> bool:

@@ -85,29 +85,31 @@ OUTCOMES = (
     Outcome(error="timeout 2", transient=True),
 )
 
-calls = st.builds(
-    Call, st.integers(0, 3), st.sampled_from(TEXTS), st.sampled_from(OUTCOMES)
-)
-steps = st.one_of(
-    calls,
-    calls,
-    calls,
-    calls,
-    st.builds(
-        Refused, st.integers(-2, 3), st.sampled_from(TEXTS), st.sampled_from(["denied", "no fit"])
-    ),
-    st.builds(Tell, st.sampled_from(["turn", "turn", "user_message", "progress", "compacted"])),
-    st.builds(Know, st.sampled_from(["a", "a_b"]), st.sampled_from(["x", "k"])),
-)
+events = st.sampled_from(["turn", "turn", "turn", "user_message", "progress", "compacted"])
+
+
+def steps(tools: int, texts: list[str], outcomes: list[Outcome]) -> st.SearchStrategy[Any]:
+    """One step; each of the pools is small, so that most steps were made before."""
+    text = st.sampled_from(texts)
+    call = st.builds(Call, st.integers(0, tools - 1), text, st.sampled_from(outcomes))
+    refused = st.builds(
+        Refused, st.integers(-2, tools - 1), text, st.sampled_from(["denied", "no fit"])
+    )
+    know = st.builds(Know, st.sampled_from(["a", "a_b"]), st.sampled_from(["x", "k"]))
+    return st.one_of(call, call, call, call, call, call, refused, st.builds(Tell, events), know)
 
 
 @st.composite
 def sequences(draw: st.DrawFn) -> tuple[list[Tool], list[Any]]:
-    """Some tools, and many steps made of few, so that most of them were made before."""
+    """Some tools and many steps: made of few in one half of the cases, of small pools in the other."""
     kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=4))
     tools = [Tool(f"tool{number}", **kind) for number, kind in enumerate(kinds)]
-    few = draw(st.lists(steps, min_size=1, max_size=7))
-    return tools, draw(st.lists(st.sampled_from(few), max_size=30))
+    texts = draw(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3))
+    outcomes = draw(st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=3))
+    step = steps(len(tools), texts, outcomes)
+    if draw(st.booleans()):
+        step = st.sampled_from(draw(st.lists(step, min_size=1, max_size=6)))
+    return tools, draw(st.lists(step, max_size=30))
 
 
 class Stage:
@@ -147,7 +149,7 @@ class Stage:
 
     def refused(self, step: Refused, tools: list[Tool]) -> tuple[Any, ...]:
         """Tell of a call that reached no tool."""
-        name = ghost(step).name if step.tool < 0 else tools[step.tool % len(tools)].name
+        name = ghost(step).name if step.tool < 0 else tools[step.tool].name
         self.run.refused(name, {"q": step.text}, step.reason)
         return (*self._verdict(), False, None)
 
@@ -185,12 +187,12 @@ def walk(tools: list[Tool], script: list[Any], check: Any) -> SlowModel:
     with stage.run as run:
         for number, step in enumerate(script, 1):
             if isinstance(step, Call):
-                which = step.tool % len(tools)
+                which = step.tool
                 line = model.call(tools[which], step.text, step.outcome)
                 check(number, step, said(line), stage.call(step, which))
             elif isinstance(step, Refused):
                 declared = step.tool >= 0
-                tool = tools[step.tool % len(tools)] if declared else ghost(step)
+                tool = tools[step.tool] if declared else ghost(step)
                 line = model.refused(tool, step.text, step.reason, declared=declared)
                 check(number, step, said(line), stage.refused(step, tools))
             elif isinstance(step, Know):

@@ -398,24 +398,64 @@ def test_a_fault_is_raised_by_play(fault: str, effect: str) -> None:
         walk([step(result="a")] * 2, policy, look_up={"effect": effect})
 
 
+@pytest.mark.parametrize("deliver", ["queue", "result"])
 @pytest.mark.parametrize("effect", ["read", "write", "unknown"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_lets_a_live_call_through(fault: str, effect: Any) -> None:
+def test_a_fault_lets_a_live_call_through(fault: str, effect: Any, deliver: Any) -> None:
     """Each call has its answer, one warning names the fault, and the run ends where it should."""
     sink, answers = MemorySink(), []
     tool = guarded_tool(registry=Registry(), effect=effect)(plain_tool())
-    with Run([tool], policy=Policy(options=FAULTS[fault]), events=sink) as run:
+    policy = Policy(options=FAULTS[fault])
+    with Run([tool], policy=policy, events=sink, deliver=deliver) as run:
         for _ in range(9):
-            answers.append(tool("a"))
+            answers.append(tool("a").partition("\n")[0])
         pytest.fail("the run must leave its block")
     assert set(answers) == {"answer"}
     assert run.stuck
+    assert run.outcome is not None
+    assert "asked for" in run.outcome.summary
     (warning,) = sink.warnings
     assert isinstance(warning, GuardWarning)
     assert warning.tool == "look_up"
     assert warning.fault is not None
     assert type(warning.fault).__name__ in warning.what
     assert [type(event) for event in sink.runs] == [RunRecord]
+
+
+@pytest.mark.parametrize("read", ["text", "options", "messages", "str"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_reaches_no_reader(fault: str, read: str) -> None:
+    """Whoever reads what is waiting gets a text, or nothing, and no error of the host's callable."""
+    sink = MemorySink()
+    tool = guarded_tool(registry=Registry())(plain_tool())
+    with Run([tool], policy=Policy(options=FAULTS[fault]), events=sink) as run:
+        tool("a")
+        tool("a")
+        if read == "messages":
+            assert len(run.messages("openai")) <= 1
+        for observation in run.observations():
+            assert isinstance(observation.text, str)
+            assert isinstance(str(observation), str)
+            assert isinstance(observation.options, tuple)
+    assert len(sink.warnings) == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_reaches_no_caller_of_a_refused_call(fault: str) -> None:
+    """A spent budget is said, with or without options."""
+    tool = guarded_tool(registry=Registry(), max_calls=1)(plain_tool())
+    with Run([tool], policy=Policy(options=FAULTS[fault]), events=MemorySink()):
+        tool("a")
+        assert isinstance(tool("b"), str)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_reaches_no_caller_of_dispatch(fault: str) -> None:
+    """A call that does not fit is answered twice over, with or without options."""
+    tool = guarded_tool(registry=Registry())(plain_tool())
+    with Run([tool], policy=Policy(options=FAULTS[fault]), events=MemorySink()) as run:
+        for _ in range(2):
+            assert "do not fit" in run.dispatch("look_up", {})
 
 
 def test_a_fault_before_a_call_lets_it_through() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 
 from repeatguard_sdk._canonical import comparable
 from repeatguard_sdk._encode import record_fields
+from repeatguard_sdk._types import is_mapping, is_sequence
 
 # A state with more parts than that is not searched for clocks.
 _MAX_LEAVES = 2_000
@@ -97,9 +98,9 @@ def leaves_of(state: Any, ignore: Iterable[str]) -> Mapping[str, Any] | None:
 
 
 def _children(value: Any) -> list[tuple[Any, Any]] | None:
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return list(value.items())
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         return list(enumerate(value))
     fields = record_fields(value)
     return None if fields is None else list(fields.items())
@@ -137,5 +138,5 @@ def _is_volatile(name: str, before: Any, after: Any) -> bool:
     return type(before) is type(after) and bool(_RANDOM_NAME.search(name))
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from repeatguard_sdk._ledger import ToolState
 from repeatguard_sdk._spec import ToolSpec
-from repeatguard_sdk._types import MISSING
+from repeatguard_sdk._types import MISSING, is_collection, is_mapping, is_sequence
 
 # A result that long says more than "nothing found".
 _SHORT_TEXT = 80
@@ -56,10 +56,10 @@ def _is_empty(result: Any) -> bool:
         return True
     if isinstance(result, str):
         return _is_empty_text(result)
-    if isinstance(result, (list, tuple, set, frozenset)):
+    if is_collection(result):
         return not result
-    if isinstance(result, dict):
-        lists = [item for item in result.values() if isinstance(item, list)]
+    if is_mapping(result):
+        lists = [item for item in result.values() if is_sequence(item)]
         return not result or (len(lists) == 1 and not lists[0])
     return False
 
