@@ -340,6 +340,7 @@ class Engine:
                 self._answer_ended(call)
                 return call
             if self.policy.advice is not None:
+                call.key = None if identity is None else identity.key
                 self._advise(call, self.policy.advice)
                 return call
             if key is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._policy import Policy, mode_from_environment
 from repeatguard_sdk._registry import Registry, default_registry
 from repeatguard_sdk._reporting import Reporter
-from repeatguard_sdk._scope import active, call_ids, close_block, leave, open_block, standing_for, take_signal
+from repeatguard_sdk._scope import close_block, dispatching, open_block, take_signal
 from repeatguard_sdk._spec import find_record
 from repeatguard_sdk._toolset import Toolset, undeclared
 from repeatguard_sdk._turning import clocks_in, open_turn
@@ -333,7 +333,7 @@ class Run(CallPath):
         if ready.tool.is_async:
             msg = f"{name} is a coroutine function; write `await run.adispatch(...)`"
             raise RunStateError(msg)
-        with self._dispatching(call_id):
+        with dispatching(self, call_id):
             return ready.function(**ready.arguments)
 
     async def adispatch(
@@ -343,7 +343,7 @@ class Run(CallPath):
         ready = self._prepare(name, arguments)
         if isinstance(ready, str):
             return ready
-        with self._dispatching(call_id):
+        with dispatching(self, call_id):
             result = ready.function(**ready.arguments)
             return await result if ready.tool.is_async else result
 
@@ -359,16 +359,6 @@ class Run(CallPath):
             return ready.reason
         self._unqueue(observation)
         return f"{ready.reason}\n\n{observation.text}"
-
-    @contextlib.contextmanager
-    def _dispatching(self, call_id: str | None) -> Iterator[None]:
-        """Make this run the active one, wherever the call comes from."""
-        run_token, id_token = active.set(standing_for(self)), call_ids.set(call_id)
-        try:
-            yield
-        finally:
-            leave(call_ids, id_token)
-            leave(active, run_token)
 
     # -- inner ---------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from typing import Any, Protocol
 
@@ -60,6 +62,17 @@ def standing_for(run: Any) -> Any:
     """Return what stands for a run here: in the body of one of its tools, the mark of that."""
     here = active.get()
     return here if isinstance(here, Inside) and here.run is run else run
+
+
+@contextlib.contextmanager
+def dispatching(run: Any, call_id: str | None) -> Iterator[None]:
+    """Make a run the active one for one tool call, wherever the call comes from."""
+    run_token, id_token = active.set(standing_for(run)), call_ids.set(call_id)
+    try:
+        yield
+    finally:
+        leave(call_ids, id_token)
+        leave(active, run_token)
 
 
 def leave(variable: ContextVar[Any], token: Token[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,12 +29,17 @@ _FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("user name|username", ("user name", "username")),
 )  # fmt: skip
 _NUMBERED = frozenset({"id", "number", "no", "num", "nr", "ref", "reference"})
-_NUMBERS = ("id", "number", "no", "#", "reference", "reference number", "ref")
+_NUMBERS = ("id", "number", "no", "#", "reference", "reference number")
 _ALONE = {
     "name": ("full name",),
     "address": ("postal address", "street address", "home address", "mailing address"),
 }
-_SAME = {"shipping": "delivery", "delivery": "shipping", "booking": "reservation", "reservation": "booking"}  # fmt: skip
+_SAME = {
+    "shipping": ("delivery",),
+    "delivery": ("shipping",),
+    "booking": ("reservation",),
+    "reservation": ("booking",),
+}
 
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 _NUMBER = re.compile(r"\d{1,3}(?:[ .,'\u2019]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?")
@@ -88,10 +94,12 @@ class Slot:
         object.__setattr__(self, "aliases", aliases)
 
     def all_names(self) -> tuple[str, ...]:
-        """Return the aliases and the usual names, each once, the slot's own name in words first."""
+        """Return the slot's own name in words, the aliases and the usual names, each once."""
         words = " ".join(word.lower() for word in _WORD_START.split(self.name) if word)
-        names = [words, *self.aliases, *_usual_names(words)]
-        return tuple({name.casefold(): name for name in reversed(names)}.values())[::-1]
+        names: dict[str, str] = {}
+        for name in (words, *self.aliases, *_usual_names(words)):
+            names.setdefault(name.casefold(), name)
+        return tuple(names.values())
 
 
 def _check_name(what: str, given: Any, write: str) -> None:
@@ -114,11 +122,14 @@ def _usual_names(words: str) -> Iterator[str]:
     if of:
         yield f"{part} {whole}"
         return
-    for name in (stem, *([_SAME[stem]] if stem in _SAME else [])):
+    if last == "date":
+        yield f"date of {stem}"
+    # The day something is shipped is not the day it is delivered; the address is one.
+    for name in (stem, *_SAME.get(stem, ())) if last != "date" else (stem,):
         for noun in _NUMBERS if last in _NUMBERED else (last,):
             yield f"{name} {noun}"
-            if noun != "#":
-                yield from (f"{noun} of {whose}{name}" for whose in ("your ", "the ", ""))
+            if len(noun) > 2 or noun == "id":
+                yield from (f"{noun} of {whose} {name}" for whose in ("your", "the"))
 
 
 def states(text: str, value: Any) -> bool:
@@ -176,9 +187,7 @@ def _shown(value: Any, depth: int = 3) -> str:
 
 def _holds(found: list[str], wanted: str) -> bool:
     """Tell whether pieces in a row make up the wanted text, however both are spaced."""
-    starts = {0}
-    for piece in found:
-        starts.add(max(starts) + len(piece))
+    starts = set(itertools.accumulate(map(len, found), initial=0))
     joined = "".join(found)
     at = joined.find(wanted)
     while at >= 0:

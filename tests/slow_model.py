@@ -440,8 +440,11 @@ class SlowModel:
         if not mine or mine[-1].stands_for == line.key:
             return line.key
         first = mine[-1].stands_for
-        if not self._opened_after(mine[-1]):
+        opened = self._opened_after(mine[-1])
+        if not opened:
             return first
+        if "hard" in opened:
+            return line.key
         # In a new epoch only a carried count still joins the two.
         last = [o for o in self._since_user() if o.chained and o.stands_for == first][-1]
         return first if self._is_carried(line, last) else line.key

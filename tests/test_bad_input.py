@@ -65,7 +65,13 @@ DECLARATIONS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
     "a wrong name in case_fold": (
         get_order,
         {"case_fold": ["oder_id"]},
-        ("get_order", "case_fold", "'oder_id'", "order_id, amount, note", "Did you mean 'order_id'"),
+        (
+            "get_order",
+            "case_fold",
+            "'oder_id'",
+            "order_id, amount, note",
+            "Did you mean 'order_id'",
+        ),
     ),
     "a wrong name in money_fields": (
         get_order,
@@ -213,6 +219,8 @@ def test_ladder_steps_in_the_wrong_order(steps: tuple[Any, ...], parts: tuple[st
         ({"unknown": "2"}, ("unknown", "Ladder(")),
         ({"live": 3}, ("live", "Ladder(")),
         ({"cycle": 2}, ("cycle", "Ladder(")),
+        ({"no_progress": 3}, ("no_progress", "Ladder(")),
+        ({"advice": (3, 5, 8)}, ("advice", "Policy.advisory")),
         ({"same_errors": 1}, ("same_errors", "1", "2 or more")),
         ({"same_empties": True}, ("same_empties", "True", "at least 2")),
         ({"failures": "4"}, ("failures", "'4'", "at least 2")),
@@ -245,7 +253,9 @@ def test_a_mode_in_the_environment_that_is_none(
     monkeypatch.setenv("REPEATGUARD_MODE", value)
     with pytest.raises(PolicyError) as caught:
         Run()
-    words(caught.value, "REPEATGUARD_MODE", repr(value.lower()), "enforce", "advise", "observe", "off")
+    words(
+        caught.value, "REPEATGUARD_MODE", repr(value.lower()), "enforce", "advise", "observe", "off"
+    )
 
 
 # -- a run ---------------------------------------------------------------------------------------
@@ -276,6 +286,22 @@ def test_a_tool_that_is_not_decorated() -> None:
     assert "@guarded_tool directly above its def" in words_of
 
 
+def test_two_tools_of_one_name_in_one_run() -> None:
+    """A model cannot tell them apart, and one of them would be out of reach in silence."""
+    one = guarded_tool(name="look_up", registry=Registry())(get_order)
+    two = guarded_tool(name="look_up", registry=Registry())(ask_user)
+    with pytest.raises(ToolDeclarationError) as caught:
+        Run(tools=[one, two])
+    words(caught.value, "'look_up'", "get_order", "ask_user", "name=")
+
+
+def test_the_same_tool_given_twice() -> None:
+    """Harmless: it is one tool."""
+    one = guarded_tool(registry=Registry())(get_order)
+    with Run(tools=[one, one]) as run:
+        assert run.dispatch("get_order", {"order_id": "a"}) == "a"
+
+
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
@@ -298,7 +324,7 @@ def test_an_option_of_the_wrong_kind(options: dict[str, Any], parts: tuple[str, 
 
 def test_a_sink_that_was_not_made() -> None:
     """A class is no sink: its `emit` would lack itself, and every event would be lost."""
-    from repeatguard_sdk.events import MemorySink  # noqa: PLC0415
+    from repeatguard_sdk.events import MemorySink
 
     with pytest.raises(RepeatGuardError) as caught:
         Run(events=MemorySink)
@@ -429,6 +455,20 @@ def test_a_call_that_does_not_fit(name: str, arguments: Any, parts: tuple[str, .
         assert part in said
     assert run.calls == 1
     assert ran == []
+
+
+@pytest.mark.parametrize("arguments", ["{not JSON", ["a"], 5])
+def test_refused_arguments_of_another_kind(arguments: Any) -> None:
+    """What a model wrote in place of arguments is counted as it is, or refused by name."""
+    with Run([]) as run:
+        try:
+            for _ in range(2):
+                run.refused("look_up", arguments, "no valid JSON")
+        except RepeatGuardError as error:
+            words(error, "arguments", "mapping")
+        else:
+            assert run.calls == 2
+            assert len(run.observations()) == 1
 
 
 # -- a scenario ----------------------------------------------------------------------------------

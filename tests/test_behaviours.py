@@ -17,7 +17,7 @@ from typing import Any
 
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import DIFFERENT, values
 
@@ -417,7 +417,9 @@ def test_three_at_once_in_threads_run_once(effect: str) -> None:
         first = pool.submit(run.bind(tool.call), query="a")
         entered.wait(10)
         others = [pool.submit(run.bind(tool.call), query="a") for _ in range(2)]
-        while run.calls < 3:
+        for _ in range(10_000):
+            if run.calls == 3:
+                break
             time.sleep(0.001)
         leave.set()
         results = [each.result(10) for each in (first, *others)]
@@ -459,9 +461,7 @@ def test_three_failing_at_once_run_once() -> None:
 
     async def agent() -> list[Any]:
         async with Run([look_up]):
-            return await asyncio.gather(
-                *(look_up("a") for _ in range(3)), return_exceptions=True
-            )
+            return await asyncio.gather(*(look_up("a") for _ in range(3)), return_exceptions=True)
         raise AssertionError
 
     errors = asyncio.run(agent())
@@ -736,6 +736,7 @@ HOSTILE: list[Any] = [
     float("-inf"),
 ]
 
+
 @dataclasses.dataclass(frozen=True)
 class Place:
     """Stands for a hostile value while Hypothesis, which would print it, makes an example."""
@@ -765,6 +766,7 @@ anything = st.recursive(
 
 
 @pytest.mark.parametrize("effect", ["read", "write", "unknown", "live", "ask", "bookkeeping"])
+@settings(deadline=None)
 @given(value=anything, other=anything)
 def test_no_argument_crashes_a_call(effect: Any, value: Any, other: Any) -> None:
     """Whatever the arguments are, the caller gets the tool's own result, and nothing raises."""
@@ -789,6 +791,7 @@ def test_no_argument_crashes_a_call(effect: Any, value: Any, other: Any) -> None
 RULES = ["exact", "space", "text", "id", "money", "path", "ignore", str.upper]
 
 
+@settings(deadline=None)
 @given(value=anything, rule=st.sampled_from(RULES), other=anything)
 def test_no_argument_crashes_a_rule(value: Any, rule: Any, other: Any) -> None:
     """Nor does it under any rule: what a rule does not fit is compared exactly."""
@@ -804,6 +807,7 @@ def test_no_argument_crashes_a_rule(value: Any, rule: Any, other: Any) -> None:
     assert [warning for warning in sink.warnings if warning.fault is not None] == []
 
 
+@settings(deadline=None)
 @given(value=values | places)
 def test_the_tool_gets_the_very_objects(value: Any) -> None:
     """The normalized form exists only inside the guard."""
@@ -819,6 +823,7 @@ def test_the_tool_gets_the_very_objects(value: Any) -> None:
     assert got[0] is value
 
 
+@settings(deadline=None)
 @given(value=values)
 def test_a_value_passed_again_is_a_repeat(value: Any) -> None:
     """Any value with a defined identity is recognised when an equal one comes."""
@@ -826,6 +831,7 @@ def test_a_value_passed_again_is_a_repeat(value: Any) -> None:
     assert walk(Tool(), [{"query": value}, {"query": again}]) == ["execute", "replay"]
 
 
+@settings(deadline=None)
 @given(arguments=st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5)))
 def test_json_text_and_its_mapping_are_one_call(arguments: dict[str, Any]) -> None:
     """A call may come as JSON text or as the mapping it means."""

@@ -271,11 +271,11 @@ def test_a_function_is_a_sink() -> None:
 def test_a_logging_sink(caplog: pytest.LogCaptureFixture) -> None:
     """Interventions and ends at info, warnings at warning, each with its fields."""
     tools = Tools()
-    with caplog.at_level(logging.INFO, logger="repeatguard_sdk"):
-        with tools.run(LoggingSink(), run_id="r1"):
-            tools.look_up("a")
-            tools.look_up("a")
-            tools.look_up(iter([]))
+    caplog.set_level(logging.INFO, logger="repeatguard_sdk")
+    with tools.run(LoggingSink(), run_id="r1"):
+        tools.look_up("a")
+        tools.look_up("a")
+        tools.look_up(iter([]))
     assert [(record.levelname, record.name) for record in caplog.records] == [
         ("INFO", "repeatguard_sdk"),
         ("WARNING", "repeatguard_sdk"),
@@ -361,8 +361,8 @@ def test_a_sink_that_raises_never_breaks_a_run(kind: type[Any]) -> None:
         pytest.fail("the third call must leave the block")
     assert run.stuck
     assert sink.tried == 4
-    assert run._reporter._sink is not None  # noqa: SLF001
-    assert run._reporter._sink.dropped == {object: 4, RepeatEvent: 2}.get(kind, 1)  # noqa: SLF001
+    assert run._reporter._sink is not None
+    assert run._reporter._sink.dropped == {object: 4, RepeatEvent: 2}.get(kind, 1)
 
 
 def test_a_sink_may_use_the_run() -> None:

@@ -76,7 +76,7 @@ def test_a_fact_has_one_name_in_all_spellings(name: str) -> None:
     """Case, blanks and signs do not make another fact."""
     desk = Desk()
     with desk.run() as run:
-        run.know(**{"Order_Id": "SO-7"})
+        run.know(Order_Id="SO-7")
         assert desk.ask_user(name) == "SO-7"
     assert desk.asked == []
 
@@ -163,6 +163,16 @@ def test_an_answer_fills_the_slot() -> None:
     assert observation.finding == "asked_again"
     assert run.outcome is not None
     assert run.outcome.known == {"order_id": "SO-1"}
+
+
+def test_an_answer_changed_by_its_receiver_stays_known() -> None:
+    """What the user said is kept as it was said."""
+    desk = Desk([["SO-1", "SO-2"]])
+    with desk.run() as run:
+        desk.ask_user("orders").clear()
+        assert desk.ask_user("orders") == ["SO-1", "SO-2"]
+    assert run.outcome is not None
+    assert run.outcome.known == {"orders": ["SO-1", "SO-2"]}
 
 
 def test_an_answer_opens_an_epoch() -> None:

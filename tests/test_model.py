@@ -55,6 +55,7 @@ class Know:
 KINDS = (
     {"effect": "read"},
     {"effect": "read"},
+    {"effect": "read"},
     {"effect": "write"},
     {"effect": "live"},
     {"effect": "ask"},
@@ -104,7 +105,7 @@ def sequences(draw: st.DrawFn) -> tuple[list[Tool], list[Any]]:
     """Some tools and many steps: made of few in one half of the cases, of small pools in the other."""
     kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=4))
     tools = [Tool(f"tool{number}", **kind) for number, kind in enumerate(kinds)]
-    texts = draw(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3))
+    texts = draw(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3, unique=True))
     outcomes = draw(st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=3))
     step = steps(len(tools), texts, outcomes)
     if draw(st.booleans()):

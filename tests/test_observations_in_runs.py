@@ -316,6 +316,24 @@ def test_a_call_that_does_not_fit_is_named_with_its_arguments() -> None:
         assert 'get_order(identifier="SO-1")' in str(run.last_decision.observation)
 
 
+def test_a_call_of_an_unknown_tool_is_named_with_its_arguments() -> None:
+    """It shows what the model wrote, and nothing else."""
+    shop = Shop()
+    with shop.run() as run:
+        for _ in range(2):
+            said = run.dispatch("get_odrer", {"identifier": "SO-1"})
+        assert 'get_odrer(identifier="SO-1") did not reach the tool' in said
+
+
+def test_names_that_no_tool_has_are_not_one_tool() -> None:
+    """Four different ones may be noted, but none of them is said to have failed four times."""
+    shop = Shop()
+    with shop.run() as run:
+        for name in ("foo", "bar", "baz", "qux"):
+            said = run.dispatch(name, {})
+    assert "qux failed 4 times" not in said
+
+
 # -- options -------------------------------------------------------------------------------------
 
 
@@ -498,7 +516,11 @@ def test_no_options_no_list() -> None:
 
 @pytest.mark.parametrize(
     ("style", "recorded"),
-    [("options", "options"), ("bare", "bare"), (lambda facts: f"Stop calling {facts.tool}.", "custom")],
+    [
+        ("options", "options"),
+        ("bare", "bare"),
+        (lambda facts: f"Stop calling {facts.tool}.", "custom"),
+    ],
 )
 def test_the_style_is_recorded_in_the_event(style: Any, recorded: str) -> None:
     """Whoever compares wordings finds in each event which one was used."""
@@ -610,6 +632,7 @@ def test_hostile_names_and_docstrings_stay_on_their_line(text: str) -> None:
 
 def test_secrets_hidden_from_a_repr_stay_hidden() -> None:
     """A field a record hides from its repr is not shown in a preview."""
+
     @dataclasses.dataclass
     class Login:
         user: str

@@ -104,7 +104,12 @@ def test_the_default_registry_gets_no_scripted_tools() -> None:
 def test_a_missing_result_is_none() -> None:
     """A step without result and error returns `None`."""
     (call,) = walk([step()])
-    assert (call.decision, call.executed, call.returned, call.error) == ("execute", True, None, None)
+    assert (call.decision, call.executed, call.returned, call.error) == (
+        "execute",
+        True,
+        None,
+        None,
+    )
 
 
 def test_declarations_are_those_of_guarded_tool() -> None:
@@ -147,7 +152,11 @@ def test_steps_without_turn_are_turns_of_their_own() -> None:
 def test_a_call_id_again_is_a_redelivery() -> None:
     """It is answered and counts for nothing."""
     played = walk(
-        [step(result="a", call_id="1"), step(result="b", call_id="1"), step(result="c", call_id="2")]
+        [
+            step(result="a", call_id="1"),
+            step(result="b", call_id="1"),
+            step(result="c", call_id="2"),
+        ]
     )
     assert decisions(played) == ["execute", "join", "replay"]
     assert [call.returned for call in played] == ["a", "a", "a"]
@@ -425,7 +434,7 @@ def test_a_fault_lets_a_live_call_through(fault: str, effect: Any, deliver: Any)
 @pytest.mark.parametrize("read", ["text", "options", "messages", "str"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_reaches_no_reader(fault: str, read: str) -> None:
-    """Whoever reads what is waiting gets a text, or nothing, and no error of the host's callable."""
+    """Whoever reads what is waiting gets a text, or nothing, and no error of the host."""
     sink = MemorySink()
     tool = guarded_tool(registry=Registry())(plain_tool())
     with Run([tool], policy=Policy(options=FAULTS[fault]), events=sink) as run:
@@ -469,7 +478,7 @@ def test_a_fault_before_a_call_lets_it_through() -> None:
 
     sink = MemorySink()
     with Run([look_up], events=sink) as run:
-        run._engine.admit = _raise  # type: ignore[method-assign]  # noqa: SLF001
+        run._engine.admit = _raise  # type: ignore[method-assign]
         assert [look_up("a") for _ in range(4)] == ["answer"] * 4
     assert ran == ["a"] * 4
     (warning,) = sink.warnings
@@ -492,15 +501,15 @@ def test_a_fault_after_a_call_keeps_what_it_came_to(effect: Any, fails: bool) ->
     sink = MemorySink()
     with Run([look_up], events=sink) as run:
         name = "settle_error" if fails else "settle"
-        good = getattr(run._engine, name)  # noqa: SLF001
-        setattr(run._engine, name, _raise)  # noqa: SLF001
+        good = getattr(run._engine, name)
+        setattr(run._engine, name, _raise)
         for query in "ab":
             if fails:
                 with pytest.raises(LookupError, match=query):
                     look_up(query)
             else:
                 assert look_up(query) == "answer"
-        setattr(run._engine, name, good)  # noqa: SLF001
+        setattr(run._engine, name, good)
         for _ in range(9):
             if fails:
                 with pytest.raises(LookupError):
@@ -524,7 +533,7 @@ def test_a_fault_leaves_no_one_waiting() -> None:
 
     async def agent() -> list[str]:
         async with Run([look_up], events=MemorySink()) as run:
-            run._engine.settle = _raise  # type: ignore[method-assign]  # noqa: SLF001
+            run._engine.settle = _raise  # type: ignore[method-assign]
             return await asyncio.wait_for(asyncio.gather(*(look_up("a") for _ in range(3))), 10)
         raise AssertionError
 

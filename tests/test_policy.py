@@ -18,7 +18,9 @@ from repeatguard_sdk.exceptions import PolicyError
 class Tool:
     """A decorated tool that answers with what a function makes of its argument."""
 
-    def __init__(self, answer: Callable[[str], Any] = lambda key: f"for {key}", **declared: Any) -> None:
+    def __init__(
+        self, answer: Callable[[str], Any] = lambda key: f"for {key}", **declared: Any
+    ) -> None:
         self.ran = 0
 
         @guarded_tool(registry=Registry(), **declared)
@@ -80,7 +82,7 @@ def test_a_policy_is_a_value() -> None:
     assert policy == Policy(mode="advise", failing=Ladder(2, 4, 6))
     assert policy != Policy()
     assert copy.deepcopy(policy) == policy
-    assert pickle.loads(pickle.dumps(policy)) == policy  # noqa: S301 - our own
+    assert pickle.loads(pickle.dumps(policy)) == policy
     assert hash(policy) == hash(copy.copy(policy))
 
 
@@ -137,6 +139,7 @@ def test_a_ladder_that_never_ends_a_run() -> None:
     """`None` means never."""
     decided, noted = walk(Tool(), "a" * 12, Policy(known_effects=Ladder(None, 2, None)))
     assert decided == ["execute"] + ["replay"] * 11
+    assert noted == []
 
 
 def test_other_steps_for_failures() -> None:
@@ -230,7 +233,9 @@ def test_transient_retries(retries: int) -> None:
 
 
 @pytest.mark.parametrize("part", ["known_effects", "failing", "unknown", "live", "cycle"])
-@pytest.mark.parametrize("effect", ["read", "write", "live", "ask", "unknown", "bookkeeping", "final"])
+@pytest.mark.parametrize(
+    "effect", ["read", "write", "live", "ask", "unknown", "bookkeeping", "final"]
+)
 def test_a_ladder_may_be_none(part: str, effect: Any) -> None:
     """What a policy accepts it can do: without a ladder nothing is withheld and nothing breaks."""
     declared = {"effect": effect, **({"slot": "key"} if effect == "ask" else {})}
@@ -383,3 +388,231 @@ def test_observe_tells_whether_a_replay_would_have_been_right() -> None:
         (2, "replay", False),
         (4, "replay", True),
     ]
+
+
+# -- the advisory policy -------------------------------------------------------------------------
+
+
+class Bench:
+    """Tools of several kinds, for chains of calls."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.ran: list[str] = []
+        for name, declared in (
+            ("look_up", {}),
+            ("other", {}),
+            ("change", {"effect": "write"}),
+            ("poll", {"effect": "live"}),
+            ("toggle", {"repeatable": True}),
+            ("plan", {"effect": "bookkeeping"}),
+        ):
+            self.add(name, **declared)
+
+    def add(self, name: str, **declared: Any) -> None:
+        """Declare a tool that answers something new each time."""
+
+        def body(key: Any = "") -> str:
+            self.ran.append(name)
+            return f"{name} {len(self.ran)}"
+
+        decorate: Callable[..., Any] = guarded_tool
+        decorated = decorate(name=name, registry=self.registry, **declared)(body)
+        setattr(self, name, decorated)
+
+    def run(self, *args: Any, **options: Any) -> Run:
+        """Return a run under the advisory policy."""
+        return Run(registry=self.registry, policy=Policy.advisory(*args, **options))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def heard(run: Run) -> list[tuple[int, int]]:
+    """Return call and count of the observations that are waiting."""
+    return [(each.call, each.count) for each in run.observations()]
+
+
+@pytest.mark.parametrize("tool", ["look_up", "change", "poll", "toggle"])
+def test_advisory_speaks_at_its_thresholds(tool: str) -> None:
+    """At 3, 5 and 8 consecutive identical calls, whatever they return; all of them run."""
+    bench = Bench()
+    with bench.run() as run:
+        answers = [getattr(bench, tool)("a") for _ in range(12)]
+        assert heard(run) == [(3, 3), (5, 5), (8, 8)]
+    assert len(set(answers)) == 12
+    assert run.outcome is not None
+    assert run.outcome.reason == "completed"
+
+
+def test_advisory_first_nudges_then_reminds() -> None:
+    """The nudge is short and names nothing; a reminder names tool, count and arguments."""
+    bench = Bench()
+    with bench.run() as run:
+        for _ in range(5):
+            bench.look_up("SO-1")
+        nudge, reminder = run.observations()
+    assert len(nudge.text) < len(reminder.text)
+    assert "SO-1" not in nudge.text
+    assert "look_up" in reminder.text
+    assert "5" in reminder.text
+    assert "SO-1" in reminder.text
+
+
+def test_advisory_clamps_arguments_and_says_by_how_much() -> None:
+    """A long argument is cut, and the number left out is told."""
+    bench = Bench()
+    with bench.run((2, 3), preview_chars=100) as run:
+        for _ in range(3):
+            bench.look_up("x" * 5_000)
+        reminder = run.observations()[-1]
+    assert len(reminder.text) < 500
+    assert "x" * 50 in reminder.text
+    left = [
+        word for word in reminder.text.replace("(", " ").replace("+", " ").split() if word.isdigit()
+    ]
+    assert any(4_500 < int(number) < 5_100 for number in left)
+
+
+def test_advisory_breaks_a_chain_at_another_call() -> None:
+    """Only consecutive identical calls count, and each chain is told afresh."""
+    bench = Bench()
+    with bench.run() as run:
+        for key in ("a", "a", "b", "a", "a"):
+            bench.look_up(key)
+        assert heard(run) == []
+        bench.look_up("a")
+        bench.other("a")
+        assert heard(run) == [(6, 3)]
+        for _ in range(3):
+            bench.look_up("a")
+        assert heard(run) == [(10, 3)]
+
+
+def test_advisory_sorts_keys() -> None:
+    """Arguments are compared in canonical form."""
+    bench = Bench()
+    with bench.run() as run:
+        bench.look_up({"a": 1, "b": {"c": 1, "d": 2}})
+        bench.look_up({"b": {"d": 2, "c": 1}, "a": 1})
+        run.dispatch("look_up", '{"key": {"b": {"d": 2, "c": 1}, "a": 1}}')
+        assert heard(run) == [(3, 3)]
+
+
+def test_advisory_counts_each_call_of_a_batch() -> None:
+    """Three equal calls of one turn are three."""
+    bench = Bench()
+    with bench.run() as run:
+        run.turn()
+        for _ in range(3):
+            bench.look_up("a")
+        assert heard(run) == [(3, 3)]
+    assert len(bench.ran) == 3
+
+
+def test_advisory_counts_calls_that_reached_no_tool() -> None:
+    """A denied call is part of its chain, and so is one that does not fit."""
+    bench = Bench()
+    with bench.run() as run:
+        for _ in range(3):
+            run.refused("look_up", {"key": "a"}, "denied", denied=True)
+        assert heard(run) == [(3, 3)]
+        said = [run.dispatch("look_up", "{not JSON") for _ in range(3)]
+    assert ["in a row" in each for each in said] == [False, False, True]
+
+
+def test_advisory_resets_at_a_users_word_only() -> None:
+    """A message resets the chain, a compaction does not."""
+    bench = Bench()
+    with bench.run() as run:
+        bench.look_up("a")
+        bench.look_up("a")
+        run.user_message("again")
+        bench.look_up("a")
+        bench.look_up("a")
+        assert heard(run) == []
+        run.compacted()
+        bench.look_up("a")
+        assert heard(run) == [(5, 3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "transparent"),
+    [
+        ({}, "plan"),
+        ({"exclude": ["oth*"]}, "other"),
+        ({"exclude": ["other"]}, "other"),
+        ({"include": ["look_*"]}, "other"),
+    ],
+)
+def test_advisory_looks_through_some_tools(options: dict[str, Any], transparent: str) -> None:
+    """Bookkeeping, excluded and not included tools neither count nor break a chain."""
+    bench = Bench()
+    with bench.run(**options) as run:
+        for _ in range(4):
+            bench.look_up("a")
+            getattr(bench, transparent)("a")
+        assert [count for _, count in heard(run)] == [3]
+
+
+def test_advisory_thresholds_of_ones_own() -> None:
+    """Any number of them, in any order."""
+    bench = Bench()
+    with bench.run((4, 2)) as run:
+        for _ in range(6):
+            bench.look_up("a")
+        assert heard(run) == [(2, 2), (4, 4)]
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"thresholds": (1, 3)}, "1"),
+        ({"thresholds": (0,)}, "0"),
+        ({"thresholds": (3, 3)}, "duplicate"),
+        ({"thresholds": (True, 3)}, "True"),
+        ({"thresholds": ()}, "(3, 5, 8)"),
+        ({"thresholds": (3.0,)}, "3.0"),
+        ({"include": "look_up"}, "['look_up']"),
+        ({"exclude": "look_up"}, "['look_up']"),
+        ({"preview_chars": 0}, "0"),
+        ({"preview_chars": True}, "True"),
+    ],
+)
+def test_advisory_is_checked_when_it_is_built(options: dict[str, Any], part: str) -> None:
+    """Each mistake says what was given."""
+    with pytest.raises(PolicyError) as caught:
+        Policy.advisory(**options)
+    assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("thresholds", [3, "358", None, ["3"]])
+def test_advisory_thresholds_that_are_no_list_of_numbers(thresholds: Any) -> None:
+    """A single number, a text: the error is ours and says what to write."""
+    with pytest.raises(PolicyError) as caught:
+        Policy.advisory(thresholds)
+    assert "thresholds" in str(caught.value)
+
+
+def test_advisory_may_be_observed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment makes it silent; the events tell."""
+    monkeypatch.setenv("REPEATGUARD_MODE", "observe")
+    bench, sink = Bench(), MemorySink()
+    with Run(registry=bench.registry, policy=Policy.advisory(), events=sink) as run:
+        for _ in range(5):
+            bench.look_up("a")
+        assert run.observations() == []
+    assert [event.count for event in sink.repeats] == [3, 5]
+
+
+def test_advisory_never_withholds_even_where_it_is_enforced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mode that demands more does not make it another policy."""
+    monkeypatch.setenv("REPEATGUARD_MODE", "enforce")
+    bench = Bench()
+    with bench.run() as run:
+        for _ in range(9):
+            bench.look_up("a")
+    assert len(bench.ran) == 9
+    assert not run.stuck

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import copy
 import dataclasses
 import json
@@ -535,7 +536,7 @@ def _from(make: Callable[[], Any]) -> Callable[[], Exception]:
     def made() -> Exception:
         try:
             make()
-        except Exception as error:  # noqa: BLE001 - any of them
+        except Exception as error:
             return error
         raise AssertionError
 
@@ -543,7 +544,7 @@ def _from(make: Callable[[], Any]) -> Callable[[], Exception]:
 
 
 def _no_module() -> None:
-    import no_such_module_anywhere  # type: ignore[import-not-found]  # noqa: F401, PLC0415
+    import no_such_module_anywhere  # type: ignore[import-not-found]  # noqa: F401
 
 
 REBUILT: dict[str, tuple[Callable[[], Exception], tuple[str, ...]]] = {
@@ -551,7 +552,7 @@ REBUILT: dict[str, tuple[Callable[[], Exception], tuple[str, ...]]] = {
     "KeyError": (lambda: KeyError("SO-1"), ()),
     "no arguments": (RuntimeError, ()),
     "OSError": (lambda: OSError(5, "io"), ("errno", "strerror")),
-    "FileNotFoundError": (_from(lambda: open("/no/such/file")), ("errno", "filename")),  # noqa: PTH123, SIM115
+    "FileNotFoundError": (_from(lambda: open("/no/such/file")), ("errno", "filename")),  # noqa: SIM115
     "PermissionError of two files": (
         lambda: PermissionError(13, "denied", "a", None, "b"),
         ("errno", "filename", "filename2"),
@@ -646,7 +647,7 @@ def test_a_refused_error_says_nothing_of_another_call() -> None:
 
 def test_a_group_is_raised_again_as_a_group() -> None:
     """The errors inside come along."""
-    group = pytest.importorskip("builtins").__dict__.get("ExceptionGroup")
+    group: Any = getattr(builtins, "ExceptionGroup", None)
     if group is None:
         pytest.skip("Python 3.10 has no exception groups")
     tool = Tool(lambda: group("two", [ValueError("a"), KeyError("b")]))

@@ -26,7 +26,7 @@ SCENARIOS = [scenario for name in FILES for scenario in load(name)]
 
 
 def noted(call: PlayedCall) -> bool:
-    """Tell whether the model or the host was told something: an observation, a refusal or an exit."""
+    """Tell whether somebody was told something: by an observation, a refusal or an exit."""
     return call.observation is not None or call.decision in ("refuse", "exit")
 
 
