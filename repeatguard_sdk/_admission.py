@@ -32,6 +32,7 @@ class Admission:
         reason: why the call never reached its tool.
         fact: the name of the known fact that answers a question.
         began: call and turn where it began, for a finding that is about no call.
+        silent: whether the ladder gives no note at this count.
         budget: set when the tool's budget is spent.
         finding: what was found.
     """
@@ -57,6 +58,7 @@ class Admission:
     observation: Observation | None = None
     differed: bool | None = None
     call_id: str | None = None
+    silent: bool = False
     began: tuple[int, int] | None = None
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = MappingProxyType({})
@@ -73,6 +75,9 @@ class Admission:
 
     def arguments(self) -> Mapping[str, Any]:
         """Return the bound arguments, for a preview."""
+        if self.tool.spec.signature is None:
+            # Nobody declared it: what the model wrote is all there is.
+            return dict(self.kwargs)
         try:
             return self.tool.keys.arguments(*self.args, **self.kwargs)
         except Exception:

@@ -234,6 +234,9 @@ class CallPath:
         if call.observation is not None:
             self._unqueue(call.observation)
             return call.observation.text
+        if call.finding is not None and not call.ends_run:
+            # A policy without notes, and no answer in store: something has to be said.
+            return self._observe(call, MISSING).text
         outcome = self._ended_outcome()
         return _ENDED_TEXT if outcome is None else ended_text(outcome)
 
@@ -261,7 +264,8 @@ class CallPath:
         if call.finding is None and call.would == call.decision:
             return
         engine = self._engine
-        speaks = call.finding is not None and call.mode in ("enforce", "advise")
+        speaks = call.finding is not None and not call.silent
+        speaks = speaks and call.mode in ("enforce", "advise")
         # An exit speaks through its outcome, unless the model gets to read on.
         if call.decision == "exit" and self._on_stuck != "flag":
             speaks = False
@@ -269,16 +273,25 @@ class CallPath:
             return
         with engine.lock:
             kept = result_of(call.entry)
-            known = engine.ledger.known.get(call.fact, MISSING)
         style = ""
         if speaks:
-            call.observation = self._newest = observe(
-                call, lambda: self._view(call), engine.policy, result=kept, known=known
-            )
+            call.observation = self._newest = self._observe(call, kept)
             self._queue.append(call.observation)
             chosen = engine.policy.style
             style = chosen if isinstance(chosen, str) else "custom"
         self._reporter.intervention(call, result=kept, style=style)
+
+    def _observe(self, call: Admission, kept: Any) -> Observation:
+        ledger = self._engine.ledger
+        return observe(
+            call,
+            lambda: self._view(call),
+            self._engine.policy,
+            result=kept,
+            known=ledger.known.get(call.fact, MISSING),
+            answered=ledger.answered.get(call.fact, 0),
+            on_fault=lambda fault: self._reporter.fault(call.tool, fault),
+        )
 
     def _view(self, call: Admission) -> OptionsView:
         """Return what is open to the model at this moment."""

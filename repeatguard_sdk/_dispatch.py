@@ -42,7 +42,7 @@ def prepare(
     """
     found = tools.get(name)
     if found is None:
-        return Unfit(None, _as_mapping(arguments), _unknown(name, tools))
+        return Unfit(None, as_mapping(arguments), _unknown(name, tools))
     tool, function = found
     parsed = _parse(arguments)
     if isinstance(parsed, str):
@@ -78,7 +78,10 @@ def _unknown(name: str, tools: Mapping[str, Any]) -> str:
     return f"There is no tool {quote(name, 64)}. The tools are: {names}."
 
 
-def _as_mapping(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+def as_mapping(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+    """Return the arguments a call is counted by, whatever the model wrote in their place."""
+    if arguments is None:
+        return {}
     return arguments if isinstance(arguments, Mapping) else {"arguments": arguments}
 
 

@@ -185,20 +185,26 @@ class Engine:
 
     def _climb(self, call: Admission, identity: Identity) -> None:
         """Put a call on its ladder."""
-        entry, spec, ledger, policy = call.entry, call.tool.spec, self.ledger, self.policy
+        spec, ledger, policy = call.tool.spec, self.ledger, self.policy
         if identity.fact is not None and answer_known(ledger, policy, call, identity.fact):
             return
+        entry = call.entry
         if entry is None:
             self._execute(call, ledger.add(call.state, identity.key, call.number))
             return
         ladder = policy.ladder(spec.effect, repeatable=spec.repeatable, failed=entry.failed)
         step = repeat.before(entry, spec, ladder, ledger, whole_run=policy.whole_run)
-        call.count = step.position
-        if step.decision == "execute" or call.mode != "enforce":
+        if not call.fact:
+            call.count = step.position
+        if call.fact:
+            # The user is asked again only because the mode withholds nothing.
+            self._execute(call, entry)
+        elif step.decision == "execute" or call.mode != "enforce" or ladder is None:
             call.would = step.decision
             self._execute(call, entry)
-        elif not (redeliver(ledger, call, entry) or withhold(ledger, policy, call, entry, step)):
-            self._execute(call, entry)
+        elif not redeliver(ledger, call, entry):
+            if not withhold(ledger, policy, call, entry, step, ladder):
+                self._execute(call, entry)
 
     def _answer_ended(self, call: Admission) -> None:
         call.decision = call.would = "exit"
@@ -248,7 +254,8 @@ class Engine:
         outcome = success(result, spec, self.policy.max_result_bytes if keeps else -1)
         self._settle(call, outcome, Landing("ok", result, outcome.stored))
         if call.entry is not None and spec.slot is not None and not outcome.empty:
-            self._fill_slot(call, result)
+            kept = outcome.stored
+            self._fill_slot(call, result if kept is None else kept.deliver())
 
     def settle_error(self, call: Admission, error: Exception) -> None:
         """Record what an executed call raised, and tell those who wait for it."""
@@ -307,7 +314,9 @@ class Engine:
         if call.entry is None or not isinstance(call.entry.key, tuple):
             return
         with self.lock:
-            self.ledger.known[call.entry.key[-1]] = answer
+            fact = call.entry.key[-1]
+            self.ledger.known[fact] = answer
+            self.ledger.answered[fact] = call.number
 
     # -- calls that never reached a tool -----------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Which calls share one outcome: those in flight at once, those of one turn, a call id delivered twice."""
+"""Which calls share one outcome: those in flight at once, those of one turn, a redelivered id."""
 
 from __future__ import annotations
 

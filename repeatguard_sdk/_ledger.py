@@ -218,6 +218,8 @@ class Ledger:
         # Number of the newest counted call's entry: bookkeeping looks at what lies between.
         self.previous = 0
         self.known: dict[str, Any] = {}
+        # Fact to the number of the call that answered it; facts the host told are not in it.
+        self.answered: dict[str, int] = {}
         self.call_ids: OrderedDict[str, tuple[Entry, bool]] = OrderedDict()
         self.changing_in_flight = 0
         # Whether this turn has had a new answer, for hosts that give no state.

@@ -144,7 +144,9 @@ class Observation:
         self._written: _Written | None = None
 
     def _read(self) -> _Written:
-        written, facts = self._written, self._facts
+        # In this order: another thread that writes it sets the one before it clears the other.
+        facts = self._facts
+        written = self._written
         if written is None and facts is not None:
             told = facts()
             written = self._written = _Written(

@@ -33,6 +33,22 @@ def _check_size(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
         raise PolicyError(msg)
 
 
+def _check_needed_ladder(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if value is None:
+        msg = (
+            f"Policy: {field.name}=None is no ladder; write Ladder(None, None, None) for one that "
+            f"never acts"
+        )
+        raise PolicyError(msg)
+    _check_ladder(_, field, value)
+
+
+def _check_advice(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and not isinstance(value, Advice):
+        msg = f"Policy: {field.name} must be an Advice or None, not {value!r}; see Policy.advisory"
+        raise PolicyError(msg)
+
+
 def _check_ladder(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
     if value is not None and not isinstance(value, Ladder):
         msg = (
@@ -74,10 +90,10 @@ class Policy:
     """
 
     mode: Mode = attrs.field(default="enforce", validator=_check_mode)
-    known_effects: Ladder = attrs.field(default=Ladder(2, 2, 3), validator=_check_ladder)
-    failing: Ladder = attrs.field(default=Ladder(2, 3, 4), validator=_check_ladder)
-    unknown: Ladder = attrs.field(default=Ladder(2, 3, 5), validator=_check_ladder)
-    live: Ladder = attrs.field(default=Ladder(3, None, None), validator=_check_ladder)
+    known_effects: Ladder = attrs.field(default=Ladder(2, 2, 3), validator=_check_needed_ladder)
+    failing: Ladder = attrs.field(default=Ladder(2, 3, 4), validator=_check_needed_ladder)
+    unknown: Ladder = attrs.field(default=Ladder(2, 3, 5), validator=_check_needed_ladder)
+    live: Ladder = attrs.field(default=Ladder(3, None, None), validator=_check_needed_ladder)
     cycle: Ladder | None = attrs.field(default=Ladder(2, None, 3), validator=_check_ladder)
     no_progress: Ladder | None = attrs.field(default=None, validator=_check_ladder)
     same_errors: int | None = attrs.field(default=3, validator=_check_row)
@@ -88,7 +104,7 @@ class Policy:
     whole_run: bool = False
     style: Literal["options", "bare"] | Callable[[Any], str] = "options"
     options: Callable[[Any], Any] | None = None
-    advice: Advice | None = None
+    advice: Advice | None = attrs.field(default=None, validator=_check_advice)
     max_result_bytes: int = attrs.field(default=1_000_000, validator=_check_size)
     max_stored_bytes: int = attrs.field(default=32_000_000, validator=_check_size)
 

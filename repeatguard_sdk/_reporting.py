@@ -42,6 +42,11 @@ class Reporter:
         self._faulted = False
         self._clock_warned = False
 
+    @property
+    def dropped(self) -> int:
+        """Events the sink raised on."""
+        return 0 if self._sink is None else self._sink.dropped
+
     def start(self) -> None:
         """Note when the run began."""
         self._started = self._clock()

@@ -10,15 +10,15 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from repeatguard_sdk._admission import first_decision
+from repeatguard_sdk._arguments import check_options
 from repeatguard_sdk._binding import bind
 from repeatguard_sdk._call import CallDecision
 from repeatguard_sdk._calling import CallPath, ended_text
 from repeatguard_sdk._canonical import digest
-from repeatguard_sdk._dispatch import Ready, prepare
+from repeatguard_sdk._dispatch import Ready, as_mapping, prepare
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._identity import fact_name, identify
 from repeatguard_sdk._memory import Memory
-from repeatguard_sdk._arguments import check_options
 from repeatguard_sdk._messages import messages
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._outcome import Outcome
@@ -217,7 +217,7 @@ class Run(CallPath):
     def refused(
         self,
         tool: Any,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, Any] | str | None = None,
         reason: str = "refused",
         *,
         denied: bool = False,
@@ -226,7 +226,7 @@ class Run(CallPath):
 
         Args:
             tool: the name as the model wrote it, or the decorated function.
-            arguments: as the model gave them.
+            arguments: as the model gave them, parsed or not.
             reason: what the model was told.
             denied: whether a person or a rule forbade it: it is no option any more.
         """
@@ -235,7 +235,7 @@ class Run(CallPath):
         name = tool if isinstance(tool, str) else record.spec.name if record else repr(tool)
         target = self._toolset.find(name)
         call = self._engine.refuse(
-            target or undeclared(name), arguments or {}, reason, denied=denied, named=target is not None
+            target or undeclared(name), as_mapping(arguments), reason, denied=denied, named=target is not None
         )
         self._last = call
         self._report(call)
@@ -266,6 +266,11 @@ class Run(CallPath):
         if self._outcome is None and self._engine.ended is not None:
             self._outcome = self._ended_outcome()
         return self._outcome
+
+    @property
+    def dropped_events(self) -> int:
+        """How many events the sink raised on; they are lost, and the run goes on."""
+        return self._reporter.dropped
 
     @property
     def last_decision(self) -> CallDecision | None:
@@ -310,6 +315,9 @@ class Run(CallPath):
 
     def bind(self, function: F) -> F:
         """Return `function` so that this run guards its tools in a thread, a pool or a callback."""
+        if not callable(function):
+            msg = f"run.bind({function!r}): give a function, and call what it returns"
+            raise RunStateError(msg)
         return bind(self, function)
 
     # -- loops written by hand -----------------------------------------------------------------

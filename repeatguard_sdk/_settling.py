@@ -137,7 +137,7 @@ def _compare(
     """Tell whether the outcome makes the call a repeat, and of which entry."""
     spec = call.tool.spec
     if call.count > 1 and entry.failed == outcome.failed:
-        if not outcome.failed and spec.effect in ("write", "final"):
+        if not outcome.failed and (call.fact or spec.effect in ("write", "final")):
             # Doing it twice is the repeat; a fresh id in the receipt does not undo it.
             return entry, True
         equal = _same_answer(entry, outcome)
@@ -303,10 +303,12 @@ def _look_at_count(policy: Policy, call: Admission, entry: Entry, outcome: Settl
         call.would = "exit"
         if call.mode != "enforce" and call.count > ladder.exit:
             return
-        call.finding = Finding(kind="repeat", count=call.count, cause=cause)
+        if not call.fact:
+            call.finding = Finding(kind="repeat", count=call.count, cause=cause)
     elif ladder.note is not None and call.count >= ladder.note:
         entry.noted = True
-        call.finding = Finding(kind="repeat", count=call.count, cause=cause)
+        if not call.fact:
+            call.finding = Finding(kind="repeat", count=call.count, cause=cause)
 
 
 def add_pair(

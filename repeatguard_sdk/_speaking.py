@@ -20,7 +20,10 @@ from repeatguard_sdk._types import MISSING, Reason, is_tuple
 _ANSWERING = frozenset({"read", "ask", "unknown", "live"})
 _PREVIEW = 200
 _MAX_TRIED = 50
+# What the row of outcomes is said of that all unknown names share.
+_NAMELESS = "tools that do not exist"
 _COPIED_BYTES = 8_000
+_FACT_BYTES = 1_000_000
 _FLAT = frozenset({str, int, float, bool, type(None), bytes})
 
 
@@ -78,6 +81,8 @@ def observe(
     *,
     result: Any,
     known: Any,
+    answered: int,
+    on_fault: Callable[[Exception], None],
 ) -> Observation:
     """Make the observation about a call; it is written when it is read.
 
@@ -85,10 +90,17 @@ def observe(
         view: tells what is open when it is asked, which is when the model is about to read.
         result: what is kept of the first result, or the error.
         known: the fact that answered a question.
+        answered: number of the call that fact is from; 0 if the host told it.
+        on_fault: told if the policy's own order of options fails; the default one is used then.
     """
     finding, entry = call.finding, call.entry
     assert finding is not None
     first_call = 0 if entry is None else entry.first_call
+    if call.fact:
+        first_call = answered
+    name = call.tool.spec.name
+    if finding.kind == "same_outcome" and not call.state.name:
+        name = _NAMELESS
     # The arguments are the caller's, who may change them before anybody reads.
     arguments = _frozen(call.arguments())
     failed = entry is not None and entry.failed
@@ -96,12 +108,15 @@ def observe(
     brief = call.tool.spec.effect == "live" and live is not None and call.count > live
 
     def facts() -> ObservationFacts:
-        options: tuple[Option, ...] = build_options(view())
+        options = build_options(view())
         if policy.options is not None:
-            options = tuple(policy.options(options))
+            try:
+                options = _reordered(policy.options, options)
+            except Exception as fault:
+                on_fault(fault)
         return ObservationFacts(
             finding=finding.kind,
-            tool=call.tool.spec.name,
+            tool=name,
             effect=call.tool.spec.effect,
             arguments=arguments,
             call=call.number,
@@ -124,12 +139,22 @@ def observe(
     observation = Observation(
         facts,
         finding=finding.kind,
-        tool=call.tool.spec.name,
+        tool=name,
         call=call.number,
         count=finding.count,
         first_call=first_call,
     )
     return observation
+
+
+def _reordered(order: Callable[[Any], Any], options: tuple[Option, ...]) -> tuple[Option, ...]:
+    """Return the options as the policy's callable wants them."""
+    chosen = tuple(order(options))
+    wrong = [option for option in chosen if not isinstance(option, Option)]
+    if wrong:
+        msg = f"Policy(options=...) returned {wrong[0]!r}; it must return the Option values it likes"
+        raise TypeError(msg)
+    return chosen
 
 
 def _frozen(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -150,6 +175,14 @@ def result_of(entry: Entry | None) -> Any:
     if entry.failed:
         return entry.error
     return entry.stored.value if entry.stored is not None else MISSING
+
+
+def facts_of(ledger: Ledger) -> dict[str, Any]:
+    """Return what the run knows, for a receiver who may change it."""
+    kept = {name: store(value, _FACT_BYTES) for name, value in ledger.known.items()}
+    return {
+        name: ledger.known[name] if fact is None else fact.value for name, fact in kept.items()
+    }
 
 
 def stuck_outcome(
@@ -178,7 +211,7 @@ def stuck_outcome(
         failed=entry is not None and entry.failed,
         loop_start=start,
         tried=tuple(_tried(other) for other in _others(ledger, entry)),
-        known=dict(ledger.known),
+        known=facts_of(ledger),
         options=tuple(offered),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from repeatguard_sdk._key import compile_key
 from repeatguard_sdk._registry import Registry, Tool
 from repeatguard_sdk._spec import ToolSpec, find_record
-from repeatguard_sdk.exceptions import ToolDeclarationError
+from repeatguard_sdk.exceptions import DuplicateToolError, ToolDeclarationError
 
 
 class Toolset:
@@ -24,7 +24,7 @@ class Toolset:
 
     def __init__(self, tools: Iterable[Any] | None, registry: Registry) -> None:
         self._registry = registry
-        self._given = None if tools is None else dict(_named(function) for function in tools)
+        self._given = None if tools is None else _by_name(tools)
 
     def by_name(self) -> Mapping[str, tuple[Tool, Callable[..., Any]]]:
         """Return each tool and what to call for it."""
@@ -48,6 +48,21 @@ class Toolset:
             found = self._given.get(name)
             return found[0] if found is not None else None
         return self._registry.get(name)
+
+
+def _by_name(tools: Iterable[Any]) -> dict[str, tuple[Tool, Callable[..., Any]]]:
+    given: dict[str, tuple[Tool, Callable[..., Any]]] = {}
+    for function in tools:
+        name, found = _named(function)
+        other = given.get(name)
+        if other is not None and other[1] is not function:
+            msg = (
+                f"Run(tools=...) was given two tools named {name!r}, {other[0].spec.origin} and "
+                f"{found[0].spec.origin}; the model could call only one: write guarded_tool(name=...)"
+            )
+            raise DuplicateToolError(msg)
+        given[name] = found
+    return given
 
 
 def _named(function: Any) -> tuple[str, tuple[Tool, Callable[..., Any]]]:

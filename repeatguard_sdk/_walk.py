@@ -128,11 +128,11 @@ def tagged(tag: bytes, text: str) -> bytes:
 def fold_text(text: str) -> str:
     """The text as suspicion sees it: white space collapsed, lower case.
 
-    A very long one is stood for by its length and Python's own hash, which differs between processes:
-    to collapse a megabyte takes 15 ms, and nobody writes one twice with other blanks.
+    A very long one is stood for by its digest: to collapse a megabyte takes 15 ms, and nobody writes
+    one twice with other blanks.
     """
     if len(text) > _FOLD_LIMIT:
-        return f"\0{len(text)}:{hash(text)}"
+        return text_digest(text).decode("latin-1")
     return " ".join(text.split()).lower()
 
 

@@ -9,13 +9,21 @@ from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._joining import answer_from
+from repeatguard_sdk._ladder import Ladder
 from repeatguard_sdk._ledger import Entry, Ledger
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._settling import add_pair, identical_cause
 from repeatguard_sdk.detectors.repeat import Step
 
 
-def withhold(ledger: Ledger, policy: Policy, call: Admission, entry: Entry, step: Step) -> bool:
+def withhold(
+    ledger: Ledger,
+    policy: Policy,
+    call: Admission,
+    entry: Entry,
+    step: Step,
+    ladder: Ladder,
+) -> bool:
     """Answer a call as its ladder says.
 
     Returns:
@@ -31,6 +39,7 @@ def withhold(ledger: Ledger, policy: Policy, call: Admission, entry: Entry, step
     entry.total += 1
     entry.turn, entry.last_call = ledger.turn, call.number
     entry.noted = True
+    call.silent = ladder.note is None or step.position < ladder.note
     call.decision = call.would = step.decision
     call.finding = Finding(
         kind="repeat", count=step.position, cause=identical_cause(failed=entry.failed)
@@ -54,22 +63,36 @@ def redeliver(ledger: Ledger, call: Admission, entry: Entry) -> bool:
 
 
 def answer_known(ledger: Ledger, policy: Policy, call: Admission, fact: str) -> bool:
-    """Answer a question whose slot the run can fill; the user is not asked again."""
-    if fact not in ledger.known or call.mode != "enforce":
+    """Answer a question whose slot the run can fill; the user is not asked again.
+
+    Returns:
+        False where the user is asked after all: the fact is not known, or the mode withholds nothing.
+    """
+    if fact not in ledger.known:
         return False
     entry = call.entry
     if entry is None:
         entry = call.entry = ledger.add(call.state, call.key, call.number)
+        entry.generation = ledger.generation
+    ladder = policy.known_effects
+    call.fact = fact
+    call.count = count = entry.count + 1
+    ends = ladder.exit is not None and count >= ladder.exit
+    step = Step("exit" if ends else "replay", count)
+    finding = Finding(kind="asked_again", count=count, cause=f"{fact} is known")
+    if call.mode != "enforce":
+        call.finding, call.would = finding, step.decision
+        return False
     if not entry.seen:
         entry.seen, entry.epoch = True, ledger.epoch
         entry.first_call, entry.first_turn = call.number, ledger.turn
     ledger.keep(entry, store(ledger.known[fact], policy.max_result_bytes))
-    count = call.count = entry.count + 1
-    last = policy.known_effects.exit
-    ends = last is not None and count >= last
-    withhold(ledger, policy, call, entry, Step("exit" if ends else "replay", count))
-    call.fact = fact
-    call.finding = Finding(kind="asked_again", count=count, cause=f"{fact} is known")
+    if redeliver(ledger, call, entry):
+        return True
+    withhold(ledger, policy, call, entry, step, ladder)
+    # The first asking of a fact the host told is a finding too: the model has to hear of it.
+    call.silent = ladder.note is None
+    call.finding = finding
     return True
 
 

@@ -1,4 +1,4 @@
-"""Many threads and tasks under one run: every call answered rightly, executed once, counted exactly."""
+"""Many threads and tasks under one run: each call answered rightly, run once, counted exactly."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def in_threads(number: int, work: Callable[[int], None]) -> list[BaseException]:
 
 
 def check(jobs: list[Job], values: list[Any], tools: Tools, run: Run, sink: MemorySink) -> None:
-    """Check that each distinct call ran once, every caller has its own right value, counts are exact."""
+    """Check that each distinct call ran once, each caller has its own value, counts are exact."""
     assert [expected(job) for job in jobs] == values
     distinct = set(jobs)
     assert dict.fromkeys(distinct, 1) == dict(tools.ran)
@@ -529,7 +529,7 @@ def step(world: World, bound: dict[str, Any], dice: random.Random, write: tuple[
 
 
 def test_stress_with_one_write_an_epoch() -> None:
-    """16 threads, 300 random calls each, in ten stretches that have one write each: it is done once."""
+    """16 threads, 300 random calls each, in ten stretches with one write each: it is done once."""
     world, sink, stretches = World(), MemorySink(), 10
     writes = [(f"k{number % 4}", number % 3) for number in range(stretches)]
     done: list[Counter[str]] = []
@@ -564,7 +564,7 @@ def test_stress_with_one_write_an_epoch() -> None:
 
 @pytest.mark.parametrize("turns", [False, True])
 def test_stress_with_writes_that_race(turns: bool) -> None:
-    """16 threads, 300 random calls each, writes against writes: no stale read, no deadlock, exact sums."""
+    """16 threads, 300 random calls each, writes against writes: no stale read, exact sums."""
     world, sink = World(), MemorySink(limit=100_000)
     with Run(registry=world.registry, policy=ENDLESS, events=sink) as run:
         bound = {name: run.bind(tool) for name, tool in world.tools.items()}

@@ -190,9 +190,8 @@ def test_what_the_tool_raises_is_raised() -> None:
             run.dispatch("fail", {"order_id": "A1"})
         assert active.get() is run
         assert call_ids.get() is None
-    with Run(registry=TOOLS) as run:
-        with pytest.raises(LookupError, match="no order A1"):
-            asyncio.run(run.adispatch("fail", {"order_id": "A1"}, call_id="id-1"))
+    with Run(registry=TOOLS) as run, pytest.raises(LookupError, match="no order A1"):
+        asyncio.run(run.adispatch("fail", {"order_id": "A1"}, call_id="id-1"))
 
 
 def test_adispatch_takes_both_kinds_of_tools() -> None:

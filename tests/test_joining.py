@@ -165,7 +165,7 @@ def test_live_and_repeatable_calls_run_each_time(declared: dict[str, Any]) -> No
 
 
 def test_an_owner_killed_in_its_thread_is_replaced_by_a_waiter() -> None:
-    """A `BaseException` in the owner's thread is its own; one waiter runs the tool, the rest join."""
+    """A `BaseException` of the owner is its own; one waiter runs the tool, the rest join."""
     gate, sink, ran = Gate(), MemorySink(), []
 
     @guarded_tool(registry=Registry())
@@ -283,7 +283,7 @@ def test_waiters_of_a_failure_get_an_error_of_their_own() -> None:
 
 
 def test_the_exit_of_an_owner_does_not_leave_its_waiters_hanging() -> None:
-    """An owner whose outcome completes the third lap leaves the run; its waiters get that outcome."""
+    """An owner whose outcome completes the third lap leaves; its waiters get that outcome."""
     gate, laps = Gate(), []
 
     @guarded_tool(registry=Registry())
@@ -489,7 +489,7 @@ def test_tasks_abandoned_twice_still_get_their_result() -> None:
             tasks = [asyncio.create_task(fetch("a")) for _ in range(5)]
             await let_run(run, 5)
             tasks[0].cancel()
-            while len(ran) < 2:
+            for _ in range(10):
                 await asyncio.sleep(0)
             # The waiters were told in the order they joined.
             tasks[1].cancel()
@@ -550,8 +550,8 @@ def test_a_task_dropped_in_another_context_frees_its_waiters() -> None:
 
         async def unpaused() -> str:
             waiting = fetch("a")
+            waiting.send(None)
             with pytest.raises(StopIteration) as ended:
-                waiting.send(None)
                 waiting.send(None)
             return str(ended.value.value)
 
@@ -640,7 +640,7 @@ def test_a_read_in_flight_during_a_write_is_not_served_afterwards() -> None:
 
 @pytest.mark.parametrize("effect", ["write", "unknown"])
 def test_a_write_that_comes_home_late_still_changes_the_world(effect: Any) -> None:
-    """A (slow), B, A again (slower): a read between the two landings of A is stale after the second."""
+    """A (slow), B, A again (slower): a read between the landings of A is stale after them."""
     world = {"x": 0}
     started, go = threading.Semaphore(0), [threading.Event(), threading.Event()]
     runs: list[int] = []
@@ -719,7 +719,7 @@ def test_equal_writes_in_flight_are_done_once() -> None:
 
 
 def test_sequential_twins_of_one_turn_are_one_call() -> None:
-    """Equal calls one after the other in a turn run once and count once; the next turn counts on."""
+    """Equal calls one after the other in a turn count once; the next turn counts on."""
     sink, ran = MemorySink(), []
 
     @guarded_tool(registry=Registry())
@@ -882,7 +882,8 @@ class Desk:
 
 
 @pytest.mark.parametrize(
-    "declared", [{}, {"effect": "write"}, {"effect": "unknown"}, {"repeatable": True}, {"effect": "live"}]
+    "declared",
+    [{}, {"effect": "write"}, {"effect": "unknown"}, {"effect": "live"}, {"repeatable": True}],
 )
 def test_the_same_call_id_again_is_a_redelivery(declared: dict[str, Any]) -> None:
     """One id delivered many times runs once, gives the stored result and counts once."""

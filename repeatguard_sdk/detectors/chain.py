@@ -13,6 +13,10 @@ from repeatguard_sdk._text import arguments_preview, first_line
 from repeatguard_sdk.exceptions import PolicyError
 
 
+# Longer arguments are not rendered in full only to be counted.
+_LONGEST = 100_000
+
+
 @attrs.frozen(kw_only=True)
 class Advice:
     """When the advisory policy speaks, and of which tools.
@@ -44,12 +48,16 @@ class Advice:
                 "If its answer did not help, try something else."
             )
         name = first_line(facts.tool, 64)
-        shown = arguments_preview(facts.arguments, self.preview_chars)
+        shown = self._clamped(arguments_preview(facts.arguments, _LONGEST))
         return (
             f"{name} has now been called {facts.count} times in a row with the same arguments: "
             f"{shown}. Repeating it has not helped. Change the arguments, use another tool, "
             "or answer with what is known."
         )
+
+    def _clamped(self, text: str) -> str:
+        left = len(text) - self.preview_chars
+        return text if left <= 0 else f"{text[: self.preview_chars]}… (+{left} characters)"
 
 
 def advice(
@@ -63,6 +71,9 @@ def advice(
     Raises:
         PolicyError: no threshold, one below 2, a duplicate, a bool, a bare string of names.
     """
+    if not isinstance(thresholds, Iterable) or isinstance(thresholds, str):
+        msg = f"Policy.advisory: thresholds={thresholds!r} is no list; write [{thresholds!r}]"
+        raise PolicyError(msg)
     steps = tuple(thresholds)
     if not steps:
         msg = "Policy.advisory: thresholds is empty; write at least one, such as (3, 5, 8)"

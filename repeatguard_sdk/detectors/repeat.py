@@ -35,7 +35,13 @@ def is_current(entry: Entry, spec: ToolSpec, ledger: Ledger, *, whole_run: bool)
         return False
     if spec.effect == "bookkeeping":
         return ledger.previous == entry.number
-    return whole_run or spec.slot is not None or entry.epoch == ledger.epoch
+    return whole_run or is_filled(entry, spec, ledger) or entry.epoch == ledger.epoch
+
+
+def is_filled(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
+    """Tell whether a question's slot is filled: then it is that question in any epoch."""
+    key = entry.key
+    return spec.slot is not None and isinstance(key, tuple) and key[-1] in ledger.known
 
 
 def is_carried(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
