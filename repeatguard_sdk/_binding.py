@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -40,7 +41,8 @@ def bind(run: Any, function: F) -> F:
         finally:
             leave(active, token)
         # A lambda around a coroutine function: its body has not begun yet.
-        return _awaited(here, result) if inspect.iscoroutine(result) else result
+        made_coroutine = issubclass(type(result), types.CoroutineType)
+        return _awaited(here, result) if made_coroutine else result
 
     return bound  # type: ignore[return-value]
 

@@ -174,7 +174,9 @@ class CallPath:
             self._engine.settle(call, result)
             self._report(call)
         except Exception as fault:
-            self._let_through(call, tool, fault)
+            if call is None and isinstance(admitted, tuple):
+                call = self._engine.promote(admitted, tool, args, kwargs)
+            self._let_through(call, tool, fault, Landing("ok", result))
             return result
         if call.ends_run:
             self._leave()
@@ -201,15 +203,17 @@ class CallPath:
             self._engine.settle_error(call, error)
             self._report(call)
         except Exception as fault:
-            self._let_through(call, call.tool, fault)
+            self._let_through(call, call.tool, fault, Landing("error", error))
             return
         if call.ends_run:
             self._leave()
 
-    def _let_through(self, call: Admission | None, tool: Tool, fault: Exception) -> None:
+    def _let_through(
+        self, call: Admission | None, tool: Tool, fault: Exception, landing: Landing
+    ) -> None:
         """Do without the guard for one call that it went wrong on; nobody may wait for it."""
         if call is not None:
-            self._engine.abandon(call)
+            self._engine.abandon(call, landing)
         self._reporter.fault(tool, fault)
 
     @staticmethod

@@ -53,24 +53,21 @@ def prepare(
     return _by_position(tool, function, parsed)
 
 
-def _by_position(
-    tool: Tool, function: Callable[..., Any], arguments: dict[str, Any]
-) -> Ready:
-    """Take the arguments a tool has no names for out of those a model names."""
+def _by_position(tool: Tool, function: Callable[..., Any], arguments: dict[str, Any]) -> Ready:
+    """Give by position what a tool takes so: a model names every argument."""
     signature = tool.spec.signature or inspect.signature(function)
-    given: list[Any] = []
+    given: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
-        if parameter.kind is not parameter.POSITIONAL_ONLY or name not in arguments:
+        if parameter.kind is not parameter.POSITIONAL_ONLY or name in tool.spec.hidden:
             break
-        given.append(arguments[name])
+        given[name] = arguments.get(name, parameter.default)
     if given:
-        names = list(signature.parameters)[: len(given)]
-        function = functools.partial(function, *given)
-        arguments = {name: value for name, value in arguments.items() if name not in names}
+        function = functools.partial(function, *given.values())
+        arguments = {name: value for name, value in arguments.items() if name not in given}
     return Ready(tool, function, arguments)
 
 
-def _unknown(name: str, tools: Mapping[str, Any]) -> str:
+def _unknown(name: object, tools: Mapping[str, Any]) -> str:
     if not isinstance(name, str) or not name.strip():
         # A blank name gets no catalogue: it is a slip of the format, not of the choice.
         return "The tool call names no tool."
@@ -119,7 +116,7 @@ def _misfit(tool: Tool, function: Callable[..., Any], arguments: dict[str, Any])
     }
     missing = [name for name, p in named.items() if p.default is p.empty and name not in arguments]
     unknown = [] if open_ended else [name for name in arguments if name not in named]
-    problems = []
+    problems: list[str] = []
     if missing:
         problems.append(f"missing: {', '.join(missing)}")
     if unknown:

@@ -10,7 +10,7 @@ from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._flight import Landing, land
 from repeatguard_sdk._identity import Identity, identify
-from repeatguard_sdk._joining import answer_from, remember_id, share, take_off
+from repeatguard_sdk._joining import answer_from, depart, remember_id, share, take_off
 from repeatguard_sdk._ledger import Entry, First, Ledger, ToolState
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
@@ -26,6 +26,7 @@ from repeatguard_sdk.exceptions import NoIdentityError, RepeatedFailure
 
 # All names that no tool has share one state, and so one row of outcomes.
 _NAMELESS = undeclared("")
+_ABANDONED = Landing("abandoned")
 
 
 class Engine:
@@ -266,7 +267,7 @@ class Engine:
         waiters: list[Any] = []
         try:
             with self.lock:
-                waiters = self._depart(call, landing)
+                waiters = depart(self.ledger, call, landing)
                 self._record(call, outcome)
         finally:
             # Nobody may wait for ever, whatever went wrong.
@@ -285,29 +286,18 @@ class Engine:
         # Last, for a call that was convicted has the entry of the first one now.
         remember_id(self.ledger, call, ok=not outcome.failed)
 
-    def _depart(self, call: Admission, landing: Landing) -> list[Any]:
-        """End a call's flight, whatever came of it."""
-        if call.landed:
-            return []
-        call.landed = True
-        if call.tool.spec.effect in CHANGING_EFFECTS:
-            self.ledger.changing_in_flight -= 1
-        flight = call.flight
-        if flight is None:
-            return []
-        # An abandoned one stays, for the next to be its heir.
-        if call.entry is not None and call.entry.flight is flight and landing.how != "abandoned":
-            call.entry.flight = None
-        return flight.end(landing)
+    def abandon(self, call: Admission, landing: Landing = _ABANDONED) -> None:
+        """Forget an execution that was cancelled or killed: a waiter takes over, nothing counts.
 
-    def abandon(self, call: Admission) -> None:
-        """Forget an execution that was cancelled or killed: a waiter takes over, nothing counts."""
-        landing, effect = Landing("abandoned"), call.tool.spec.effect
+        Args:
+            landing: what its waiters get instead, where the tool did its work and the guard failed.
+        """
+        effect = call.tool.spec.effect
         with self.lock:
             if effect in CHANGING_EFFECTS and not (call.landed or self.policy.whole_run):
                 # Nobody knows what was done before it was killed.
                 self.ledger.open_epoch(hard=effect != "unknown")
-            waiters = self._depart(call, landing)
+            waiters = depart(self.ledger, call, landing)
         land(waiters, landing)
 
     def _fill_slot(self, call: Admission, answer: Any) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import Literal
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._flight import Flight
+from repeatguard_sdk._flight import Flight, Landing
 from repeatguard_sdk._ledger import Entry, Ledger
 from repeatguard_sdk._text import first_line
 from repeatguard_sdk._types import CHANGING_EFFECTS
@@ -98,6 +99,22 @@ def take_off(call: Admission, entry: Entry, ledger: Ledger) -> None:
         if last is not flight:
             last.heir = flight
     call.flight = entry.flight = flight
+
+
+def depart(ledger: Ledger, call: Admission, landing: Landing) -> list[Future[Landing]]:
+    """End the execution of a call, once, and return those who wait for it."""
+    if call.landed:
+        return []
+    call.landed = True
+    if call.tool.spec.effect in CHANGING_EFFECTS:
+        ledger.changing_in_flight -= 1
+    flight, entry = call.flight, call.entry
+    if flight is None:
+        return []
+    # An abandoned one stays, for the next to be its heir.
+    if entry is not None and entry.flight is flight and landing.how != "abandoned":
+        entry.flight = None
+    return flight.end(landing)
 
 
 def answer_from(call: Admission, entry: Entry) -> bool:

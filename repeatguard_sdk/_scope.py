@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextvars import ContextVar, Token
 from typing import Any, Protocol
 
@@ -65,7 +65,7 @@ def standing_for(run: Any) -> Any:
 
 
 @contextlib.contextmanager
-def dispatching(run: Any, call_id: str | None) -> Iterator[None]:
+def dispatching(run: Any, call_id: str | None) -> Generator[None, None, None]:
     """Make a run the active one for one tool call, wherever the call comes from."""
     run_token, id_token = active.set(standing_for(run)), call_ids.set(call_id)
     try:
@@ -126,5 +126,9 @@ def take_signal(error: BaseException | None, run: Any) -> tuple[bool, BaseExcept
     split = getattr(error, "split", None)
     if split is None or not hasattr(error, "exceptions"):
         return False, error
-    found, rest = split(lambda leaf: _is_signal_of(leaf, run))
+
+    def ours(leaf: BaseException) -> bool:
+        return _is_signal_of(leaf, run)
+
+    found, rest = split(ours)
     return (True, rest) if found is not None else (False, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import itertools
 import re
 import unicodedata
@@ -40,6 +41,25 @@ _SAME = {
     "booking": ("reservation",),
     "reservation": ("booking",),
 }
+
+# Words that end in a point which ends no sentence.
+_ABBREVIATIONS = frozenset(
+    "no nr e.g i.e eg ie approx mr mrs ms dr st vs ref tel ext acct min max est fig inc ltd".split()
+)
+_END = re.compile(r"[.!?…！？]+[\"'”’)*_\]]{0,4}(?=\s)")
+_POINT = re.compile(r"[.…]+[^!?]{0,4}")
+_NEXT = re.compile(r"\s*(\S)")
+_LAST_WORD = re.compile(r"[\w.]{1,12}$")
+_TOKEN = re.compile(
+    r"\d+(?:[.,]\d+)+|[^\W_]+(?:'[^\W_]+)*|[?!.,;:()#&/\u2022\u2014\u2013]|(?<=\s)-+(?=\s)"
+)
+_ENUMERATOR = re.compile(r" (?:\( )?(?:\d{1,2}|[a-h]) \) ")
+_PLAIN = {
+    "pls": "please", "plz": "please", "whats": "what is", "u": "you", "ur": "your",
+    "let's": "let us", "cannot": "can not", "--": "-", "\u2013": "-", "\u2014": "-",
+}  # fmt: skip
+_SHORT = {"ll": " will", "d": " would", "m": " am", "re": " are", "ve": " have"}
+_BE = frozenset("what that it who where here there this which".split())
 
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 _NUMBER = re.compile(r"\d{1,3}(?:[ .,'\u2019]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?")
@@ -130,6 +150,67 @@ def _usual_names(words: str) -> Iterator[str]:
             yield f"{name} {noun}"
             if len(noun) > 2 or noun == "id":
                 yield from (f"{noun} of {whose} {name}" for whose in ("your", "the"))
+
+
+@functools.lru_cache(maxsize=64)
+def names_of(slots: tuple[Slot, ...]) -> tuple[dict[str, str], re.Pattern[str]]:
+    """Return what slots are called, in words, with the slot's name; and a pattern of all of it.
+
+    What a slot is called by its own declaration goes before what another might be called.
+    """
+    names: dict[str, str] = {}
+    for usual in (False, True):
+        for slot in slots:
+            every = slot.all_names()
+            own = 1 + len(tuple(slot.aliases))
+            for name in every[own:] if usual else every[:own]:
+                names.setdefault(words_of(name).strip(), slot.name)
+    names.pop("", None)
+    longest_first = sorted(names, key=len, reverse=True)
+    return names, re.compile(rf"(?<= )(?:{'|'.join(map(re.escape, longest_first))})(?= )")
+
+
+def spans_of(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each sentence of a paragraph; abbreviations end none."""
+    for mark in _END.finditer(text, start, end):
+        if _POINT.fullmatch(mark[0]):
+            following = _NEXT.match(text, mark.end(), end)
+            word = _LAST_WORD.search(text, max(start, mark.start() - 12), mark.start())
+            # "No. Please send ..." is two sentences.
+            is_short = (
+                word is not None
+                and mark[0] == "."
+                and (word[0].lower() in _ABBREVIATIONS or len(word[0]) == 1)
+                and text[start : mark.start()].strip() != word[0]
+            )
+            if following and (is_short or following[1].islower()):
+                continue
+        yield start, mark.end()
+        start = mark.end()
+    if not text[start:end].isspace():
+        yield start, end
+
+
+def words_of(text: str) -> str:
+    """Return the words of a text, lower-cased and parted by single spaces, one at each end."""
+    words: list[str] = [""]
+    for token in _TOKEN.findall(
+        unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    ):
+        last = words[-1]
+        if token == "." and (last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha())):
+            continue
+        word = _PLAIN.get(token, token)
+        stem, mark, ending = word.partition("'")
+        if mark:
+            if word.endswith("n't"):
+                word = f"{word[:-3]} not"
+            else:
+                is_verb = ending == "s" and stem in _BE
+                word = f"{stem} is" if is_verb else stem + _SHORT.get(ending, "")
+        words.append(word)
+    plain = " ".join(words) + " "
+    return _ENUMERATOR.sub(" , ", plain)
 
 
 def states(text: str, value: Any) -> bool:
@@ -231,9 +312,9 @@ def _dates(pieces: list[str]) -> Iterator[tuple[int | None, int, int]]:
     """Yield each (year, month, day) the pieces may mean; no year where none stands beside."""
     parts = [piece for piece in pieces if piece not in _IN_DATES]
     numbers = [int(part) if part.isdigit() and len(part) <= 4 else None for part in parts]
-    padded = [None, None, *numbers, None, None]
+    padded = [None, *numbers, None, None]
     for at, part in enumerate(parts):
-        before2, before, here, after, after2 = padded[at : at + 5]
+        before, here, after, after2 = padded[at : at + 4]
         if _MONTH.fullmatch(part):
             month = _MONTHS.index(part[:3]) + 1
             readings = ((before, after), (after, after2), (after, before))

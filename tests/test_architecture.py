@@ -23,9 +23,9 @@ TOP = "repeatguard_sdk"
 # first number is the level a reader thinks in (0 words, 1 one tool and one call, 2 memory and
 # text, 3 rules and ends, 4 the run, 5 the decorator, 6 what is built on both, 7 the command line).
 LEVELS = """
-0.0  _types exceptions _copies _portable _scope _text
-1.0  _call _flight _ladder _options _spec _walk _binding
-1.1  _encode _rules
+0.0  _types exceptions _portable _scope _text
+1.0  _binding _call _copies _ladder _options _slot _spec _walk
+1.1  _encode _flight _rules
 1.2  _canonical
 1.3  _key
 2.0  _ledger _observation _registry events

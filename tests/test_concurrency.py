@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -346,6 +348,63 @@ def test_killed_owners_do_not_disturb_their_waiters() -> None:
     assert (1200, 0) == (record.calls, record.events)
     assert sum(ran.values()) == record.executed["get"]
     assert 1200 - sum(ran.values()) == record.joined.get("get", 0)
+
+
+@pytest.mark.parametrize("where", ["engine", "firsts"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_fault_of_the_guard_leaves_no_waiter_behind(
+    monkeypatch: pytest.MonkeyPatch, where: str, fails: bool
+) -> None:
+    """When the guard fails on a write, its waiters share what came of it: it is done once."""
+    entered, go, done, came = threading.Event(), threading.Event(), [], []
+    sink = MemorySink()
+
+    @guarded_tool(registry=Registry(), effect="write")
+    def write(key: str) -> str:
+        done.append(key)
+        entered.set()
+        assert go.wait(LONG)
+        if fails:
+            raise LookupError("no")
+        return "receipt"
+
+    def fault(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("the guard's own fault")
+
+    with Run(events=sink) as run:
+        if where == "firsts":
+            # A first call of a tool that the run knows already takes the short way.
+            go.set()
+            with contextlib.suppress(LookupError):
+                write("other")
+            go.clear()
+            entered.clear()
+            done.clear()
+            monkeypatch.setattr(type(run._firsts), "settle", fault)
+        for name in ("settle", "settle_error"):
+            monkeypatch.setattr(run._engine, name, fault)
+        bound, before = run.bind(write), run.calls
+
+        def work(index: int) -> None:
+            try:
+                came.append(bound("a"))
+            except LookupError as error:
+                came.append(str(error))
+
+        def let_go() -> None:
+            assert entered.wait(LONG)
+            while run.calls < before + 3:
+                time.sleep(0.001)
+            go.set()
+
+        opener = threading.Thread(target=let_go, daemon=True)
+        opener.start()
+        assert [] == in_threads(3, work)
+        opener.join(LONG)
+        assert run._engine.may_leave()
+    assert ["no" if fails else "receipt"] * 3 == came
+    assert ["a"] == done
+    assert 1 == len(sink.warnings)
 
 
 def test_observations_are_drained_once() -> None:

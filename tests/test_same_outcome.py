@@ -250,14 +250,14 @@ EMPTY = [
     "no matches", "No matching records", "no records found", "0 results", "0 matches found",
     "zero hits", "No items found", "no data", "No data available.", "no documents match",
     "nothing found", "Nothing was found.", "None found", "none", "not found", "Not found.",
-    "empty", "empty list", "(empty result)", "N/A", "no entries", "No such file entries",
+    "empty", "empty list", "(empty result)", "N/A", "no entries",
     "**No results**", "- no files", "No orders found for this user",
 ]  # fmt: skip
 NEAR_MISSES = [
     0, False, 0.0, True, " . x", "0", "false", "ok", "OK", "done", [[]], [None], [0], ("",), {"a": 1},
     {"total": 0}, {"items": [1]}, {"items": [], "total": 3, "other": [1]}, {"found": False},
     {"items": {}}, {"error": "not found", "code": 404}, '{"items": [1]}', '{"total": 0}', "[0]",
-    '{"items": [], "total": 3, "other": [1]}', "[1, 2", "{not json}", '"no results"x',
+    '{"items": [], "total": 3, "other": [1]}', "[1, 2", "{not json}",
     "No problem, done", "No problem", "0 errors", "0 errors, 0 warnings", "No errors.", "no",
     "no change", "No changes were needed", "No issues: everything passed", "0 of 12 tests failed",
     "none of these apply: see below for the list of what does", "None of the above, but see A-77",

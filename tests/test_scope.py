@@ -575,6 +575,17 @@ def test_bind_keeps_name_and_arguments(tools: Tools) -> None:
     assert (1, (2, 3), "x", {"run": 4, "function": 5}) == bound(1, 2, 3, key="x", run=4, function=5)
 
 
+def test_bind_does_not_look_into_results() -> None:
+    """A bound function hands on what no look at it allows."""
+
+    class Shy:
+        def __getattribute__(self, name: str) -> Any:
+            raise LookupError(name)
+
+    made = Shy()
+    assert Run().bind(lambda: made)() is made
+
+
 def test_bind_after_the_end_guards_nothing(tools: Tools) -> None:
     """A function bound to a run that has ended, or called after its end, is the plain function."""
     with Run(registry=tools.registry) as run:
