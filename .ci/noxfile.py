@@ -90,9 +90,10 @@ def _without_the_package(session: nox.Session) -> Path:
 
 
 def _pytest(session: nox.Session) -> None:
+    session.install("pytest-xdist")
     session.chdir(_without_the_package(session))
     # Not `python -m pytest`, which would put the working directory on the path.
-    session.run("pytest", "-q", *session.posargs)
+    session.run("pytest", "-q", "-n", "auto", *session.posargs)
 
 
 @nox.session(python=NEWEST)

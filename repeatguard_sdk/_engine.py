@@ -10,7 +10,7 @@ from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._flight import Landing, land
 from repeatguard_sdk._identity import Identity, identify
-from repeatguard_sdk._joining import answer_from, depart, remember_id, share, take_off
+from repeatguard_sdk._joining import answer_from, depart, is_of_this_turn, remember_id, share, take_off
 from repeatguard_sdk._ledger import Entry, First, Ledger, ToolState
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
@@ -193,6 +193,9 @@ class Engine:
         if entry is None:
             self._execute(call, ledger.add(call.state, identity.key, call.number))
             return
+        if spec.effect == "bookkeeping" and ledger.previous != entry.number:
+            # Something lay between, and whatever comes of this call must not hide that.
+            entry.seen, entry.count = False, 0
         ladder = policy.ladder(spec.effect, repeatable=spec.repeatable, failed=entry.failed)
         step = repeat.before(entry, spec, ladder, ledger, whole_run=policy.whole_run)
         if not call.fact:
@@ -345,11 +348,12 @@ class Engine:
             if key is None:
                 return call
             entry = call.entry = ledger.find(state, key) or ledger.add(state, key, call.number)
-            if ledger.turns_marked and entry.seen and entry.turn == ledger.turn:
+            if is_of_this_turn(entry, ledger):
                 call.counts = False
                 return call
-            if repeat.is_current(entry, spec, ledger, whole_run=self.policy.whole_run):
-                call.count = entry.count + 1
+            ladder = self.policy.failing
+            step = repeat.before(entry, spec, ladder, ledger, whole_run=self.policy.whole_run)
+            call.count = step.position
             outcome = Settled(token=reason, failed=True, error=call.error, reached=False)
             record(ledger, self.policy, call, outcome)
             if call.ends_run:

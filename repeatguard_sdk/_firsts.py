@@ -47,7 +47,9 @@ class FirstCalls:
         except TypeError:
             return None
         with self._lock:
-            if self._engine.ended is not None or key in state.once or key in state.entries:
+            if self._engine.ended is not None:
+                return None
+            if key in state.once or key in state.entries or key in state.aliases:
                 return None
             ledger.calls = number = ledger.calls + 1
             state.calls += 1

@@ -10,6 +10,7 @@ from repeatguard_sdk._flight import Flight, Landing
 from repeatguard_sdk._ledger import Entry, Ledger
 from repeatguard_sdk._text import first_line
 from repeatguard_sdk._types import CHANGING_EFFECTS
+from repeatguard_sdk.detectors.repeat import is_filled
 
 _MAX_CALL_IDS = 10_000
 
@@ -35,9 +36,11 @@ def share(call: Admission, ledger: Ledger) -> Literal["share", "again", "twin", 
     if not call.tool.spec.withheld:
         return "no"
     running = _running(entry)
+    # A question about a fact that is known stays that question, whatever changes in the world.
+    lasting = is_filled(entry, call.tool.spec, ledger)
     if running is not None and running.epoch != ledger.epoch:
         running = None
-    if running is None and not _is_of_this_turn(entry, ledger):
+    if running is None and not is_of_this_turn(entry, ledger, lasting=lasting):
         return "no"
     if call.mode != "enforce":
         return "twin"
@@ -65,12 +68,13 @@ def _redeliver(call: Admission, entry: Entry, *, succeeded: bool) -> Literal["sh
     return "share"
 
 
-def _is_of_this_turn(entry: Entry, ledger: Ledger) -> bool:
+def is_of_this_turn(entry: Entry, ledger: Ledger, *, lasting: bool = False) -> bool:
+    """Tell whether an equal call was made in this turn, with nothing changed since."""
     return (
         ledger.turns_marked
         and entry.seen
         and entry.turn == ledger.turn
-        and entry.epoch == ledger.epoch
+        and (lasting or entry.epoch == ledger.epoch)
     )
 
 

@@ -38,6 +38,7 @@ class Entry:
         seen: whether it has had an outcome at all.
         failed: whether that outcome is an error.
         error: the stored error, without traceback.
+        transient: whether that error is a transient one.
         noted: whether an observation about it was given in the present count.
         retries: transient failures that counted for nothing.
         generation: the compaction after which its stored result was last delivered.
@@ -59,6 +60,7 @@ class Entry:
     seen: bool = False
     failed: bool = False
     error: BaseException | None = None
+    transient: bool = False
     noted: bool = False
     retries: int = 0
     generation: int = 0
@@ -81,14 +83,15 @@ class ToolState:
         origin: the function behind the name; another one of that name has a state of its own.
         changes: whether a call of it may change the world.
         once: by key, the calls made once, and those that are running for the first time.
-        entries: by key, the others; an alias maps to the entry of the first call.
+        entries: by key, the others.
+        aliases: by key, a suspect's verdict: the entry it repeats, and the epoch that holds for.
         results: result to the key, or to fold and key of each call, that had it in `results_epoch`.
         flights: number to flight, of running first calls that others wait for.
         executed: how often it ran; its budget is counted here.
         errors, empties, failures: lengths of the present rows of outcomes.
         error_token: the error that `errors` counts.
-        row_noted: whether the present row was spoken of.
-        row_turn: the turn that was last counted in it.
+        failures_noted, empties_noted: whether the present row was spoken of.
+        failed_turn, empty_turn: the turn that was last counted in it.
         has_spoken: whether it ever gave a result that is not blank.
         found_call, found_entry: newest call whose result found something, and its entry's number.
         exhausted: the epoch in which a call of it was replayed or refused, -1 for none.
@@ -101,6 +104,9 @@ class ToolState:
     changes: bool = False
     once: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
     entries: dict[Hashable, Entry] = attrs.field(factory=dict[Hashable, Entry])
+    aliases: dict[Hashable, tuple[Entry, int]] = attrs.field(
+        factory=dict[Hashable, tuple[Entry, int]]
+    )
     results: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
     results_epoch: int = 0
     flights: dict[int, Flight] = attrs.field(factory=dict[int, Flight])
@@ -113,8 +119,10 @@ class ToolState:
     empties: int = 0
     failures: int = 0
     error_token: Hashable = None
-    row_noted: bool = False
-    row_turn: int = -1
+    failures_noted: bool = False
+    empties_noted: bool = False
+    failed_turn: int | None = None
+    empty_turn: int | None = None
     has_spoken: bool = False
     found_call: int = 0
     found_entry: int = 0
@@ -123,16 +131,26 @@ class ToolState:
     over_budget: int = 0
     budget_turn: int = -1
 
-    def end_row(self) -> None:
-        """Forget the present row of outcomes."""
-        self.errors = self.empties = self.failures = 0
-        self.error_token = None
-        self.row_noted = False
-        self.row_turn = -1
+    def end_failures(self) -> None:
+        """Forget the present row of failures."""
+        self.errors = self.failures = 0
+        self.error_token = self.failed_turn = None
+        self.failures_noted = False
+
+    def end_empties(self) -> None:
+        """Forget the present row of results that found nothing."""
+        self.empties = 0
+        self.empty_turn = None
+        self.empties_noted = False
+
+    def end_rows(self) -> None:
+        """Forget both rows."""
+        self.end_failures()
+        self.end_empties()
 
     def begin_run(self) -> None:
         """Begin another run: counts and budgets start anew."""
-        self.end_row()
+        self.end_rows()
         self.calls = self.executed = self.replayed = self.refused = self.joined = 0
         self.over_budget = 0
         self.exhausted = self.budget_turn = -1
@@ -147,9 +165,11 @@ class ToolState:
         """Forget calls and rows; what was executed stays counted."""
         self.once.clear()
         self.entries.clear()
+        self.aliases.clear()
         self.results.clear()
-        self.end_row()
+        self.end_rows()
         self.exhausted = -1
+        self.over_budget = 0
         self.denied = False
 
 
@@ -253,6 +273,12 @@ class Ledger:
 
     def find(self, state: ToolState, key: Hashable) -> Entry | None:
         """Return the entry of a key; what was a plain tuple so far becomes one."""
+        alias = state.aliases.get(key)
+        if alias is not None:
+            if alias[1] == self.epoch:
+                return alias[0]
+            # In another epoch the same text may mean another thing: it is a suspect again.
+            del state.aliases[key]
         entry = state.entries.get(key)
         if entry is None:
             known = state.once.pop(key, None)

@@ -113,6 +113,7 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
     _move_epoch(ledger, policy, call, entry, outcome, changed=changed)
     entry.seen, entry.failed = True, outcome.failed
     entry.token, entry.error = outcome.token, outcome.error
+    entry.transient = outcome.transient
     if not (outcome.failed or outcome.empty):
         call.state.found_call, call.state.found_entry = call.number, entry.number
     entry.turn, entry.last_call = call.turn, call.number
@@ -143,13 +144,15 @@ def _compare(
         equal = _same_answer(entry, outcome)
         call.differed = not equal
         return entry, equal
-    if entry.seen or outcome.failed or spec.effect not in FOLDED_EFFECTS or spec.slot is not None:
+    if outcome.failed or spec.effect not in FOLDED_EFFECTS or spec.slot is not None:
         return entry, False
     first = _convict(ledger, policy, call, entry, outcome)
-    if first is None:
+    # A call that stood for itself before is no suspect, but others may be suspected of it.
+    if first is None or entry.seen:
         return entry, False
     call.entry = first
-    call.state.entries[call.key] = first
+    call.state.entries.pop(call.key, None)
+    call.state.aliases[call.key] = (first, ledger.epoch)
     if not (ledger.turns_marked and first.turn == ledger.turn):
         first.count += 1
     else:
@@ -170,8 +173,13 @@ def _convict(
     peer = None if key is None else ledger.find(call.state, key)
     if peer is None or peer is entry or not _same_answer(peer, outcome):
         return None
-    current = repeat.is_current(peer, call.tool.spec, ledger, whole_run=policy.whole_run)
-    return peer if current else None
+    if repeat.is_current(peer, call.tool.spec, ledger, whole_run=policy.whole_run):
+        return peer
+    # Questions outlive their epoch in this search: the newer one is the one to find from here on.
+    peers = call.state.results[outcome.token]
+    for fold in [fold for fold, known in peers.items() if known == key]:
+        peers[fold] = call.key
+    return None
 
 
 def suspect(
@@ -249,12 +257,19 @@ def _move_epoch(
     opens = hard = False
     if policy.whole_run or not outcome.reached:
         pass
+    elif outcome.transient and effect in CHANGING_EFFECTS:
+        # A time-out says nothing of what was done before it.
+        opens, hard = True, effect != "unknown"
     elif effect == "unknown":
         opens = changed
     elif not outcome.failed:
-        opens = hard = effect in ("write", "final") or (effect == "ask" and not outcome.empty)
+        answered = effect == "ask" and changed and not outcome.empty
+        opens = hard = effect in ("write", "final") or answered
     if opens:
         ledger.open_epoch(hard=hard)
+        if effect == "ask":
+            # What the user said does not part this question from another spelling of it.
+            call.state.results_epoch = ledger.epoch
     if opens or call.epoch == ledger.epoch:
         entry.epoch = ledger.epoch
     else:
@@ -336,12 +351,12 @@ def _add_to_row(
     ledger: Ledger, policy: Policy, call: Admission, outcome: Settled
 ) -> same_outcome.Row | None:
     state, spec = call.state, call.tool.spec
-    # Without turn marks each call is a turn of its own.
-    turn = call.turn if ledger.turns_marked else call.number
+    # Without turn marks each call is a turn of its own, below all that are marked later.
+    turn = call.turn if ledger.turns_marked else -1 - call.number
     if outcome.failed:
         if outcome.transient:
             return None
-        same_outcome.add_failure(state, turn, outcome.token)
+        same_outcome.add_failure(state, turn, outcome.token, reached=outcome.reached)
     else:
         empty = outcome.empty and spec.effect in _FINDING_EFFECTS
         same_outcome.add_success(state, turn, empty=empty, blank=outcome.blank)

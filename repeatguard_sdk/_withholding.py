@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
+from repeatguard_sdk._canonical import comparable
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._joining import answer_from
 from repeatguard_sdk._ladder import Ladder
@@ -45,20 +46,20 @@ def withhold(
         kind="repeat", count=step.position, cause=identical_cause(failed=entry.failed)
     )
     ledger.previous = entry.number
-    if spec.effect != "bookkeeping":
+    if spec.effect != "bookkeeping" and not entry.transient:
         add_pair(ledger, policy, call, entry, (entry.failed, entry.token))
     _count_withheld(ledger, call)
     return True
 
 
 def redeliver(ledger: Ledger, call: Admission, entry: Entry) -> bool:
-    """Deliver a stored result once more without penalty, if the model lost it to a compaction."""
-    if entry.generation >= ledger.generation or entry.stored is None:
+    """Tell a stored outcome once more without penalty, if the model lost it to a compaction."""
+    if entry.generation >= ledger.generation or not answer_from(call, entry):
         return False
     entry.generation = ledger.generation
-    call.decision = call.would = "replay"
+    entry.turn = ledger.turn
+    call.decision = call.would = "refuse" if entry.failed else "replay"
     call.counts = False
-    call.value = entry.stored.deliver()
     return True
 
 
@@ -74,6 +75,11 @@ def answer_known(ledger: Ledger, policy: Policy, call: Admission, fact: str) -> 
     if entry is None:
         entry = call.entry = ledger.add(call.state, call.key, call.number)
         entry.generation = ledger.generation
+    token = comparable(ledger.known[fact])
+    if entry.failed or entry.token != token:
+        # It failed, found nothing, or was told anew since: this is another answer.
+        entry.failed, entry.error, entry.token, entry.count = False, None, token, 0
+        entry.first_call, entry.first_turn = call.number, ledger.turn
     ladder = policy.known_effects
     call.fact = fact
     call.count = count = entry.count + 1
@@ -102,6 +108,7 @@ def refuse_budget(ledger: Ledger, policy: Policy, call: Admission, budget: int) 
     if not (ledger.turns_marked and state.budget_turn == ledger.turn):
         state.over_budget += 1
         state.budget_turn = ledger.turn
+    ledger.previous = 0
     call.count = state.over_budget
     call.budget = budget
     call.finding = Finding(kind="repeat", count=state.over_budget, cause="budget spent")

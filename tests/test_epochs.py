@@ -353,6 +353,12 @@ def test_only_reads_and_questions_are_suspected(tool: str) -> None:
     assert last(f"{tool}(a)=1 {tool}(A)=1").value.count == 1
 
 
+def test_suspect_is_convicted_in_every_epoch() -> None:
+    """After a write the first spelling runs again, and the second one is suspected of it again."""
+    assert last("read(a)=1 write(w) read(a)=1 read(A)=1").value.count == 2
+    assert last("read(a)!bad read(a)=1 read(A)=1").value.count == 2
+
+
 def test_suspect_is_not_convicted_across_a_change() -> None:
     """Equal results before and after a write prove nothing."""
     assert last("read(a)=1 write(w) read(A)=1").value.count == 1

@@ -50,6 +50,11 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return run("real_runs.py", tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
 def real_runs() -> Any:
     return load("real_runs")
 
@@ -89,10 +94,9 @@ def test_a_transcript_fits_a_terminal(parts: list[str]) -> None:
     assert max(len(line) for part in parts for line in part.splitlines()) <= 100
 
 
-def test_the_score_of_the_real_runs(tmp_path: Path) -> None:
+def test_the_score_of_the_real_runs(scored: str) -> None:
     """The printed score is the one that the README gives, for the default and for a plain count."""
-    printed = run("real_runs.py", tmp_path)
-    default, plain = printed.split("\nFor comparison a plain count")
+    default, plain = scored.split("\nFor comparison a plain count")
     for line in (
         "174 runs, 1738 calls walked",
         "flagged 48, right 48: precision 100.0%",
@@ -110,9 +114,9 @@ def test_the_score_of_the_real_runs(tmp_path: Path) -> None:
         assert f"\n{line}\n" in plain
 
 
-def test_each_intervention_is_a_row(tmp_path: Path) -> None:
+def test_each_intervention_is_a_row(scored: str) -> None:
     """There is one row for each flagged call, and no row is wider than a wide terminal."""
-    rows = re.findall(r"^ +\d+ +\d+  .*$", run("real_runs.py", tmp_path), re.MULTILINE)
+    rows = re.findall(r"^ +\d+ +\d+  .*$", scored, re.MULTILINE)
     assert 48 == len(rows)
     assert max(map(len, rows)) <= 140
 

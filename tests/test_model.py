@@ -74,7 +74,8 @@ KINDS = (
     {"effect": "unknown", "max_calls": 1},
     {"effect": "live", "max_calls": 3},
 )
-TEXTS = ("a", "A", " a", "a b", "a  B", "b")
+# Spellings that fold together, and some that do not.
+TEXTS = (("a",), ("a", "A"), ("a", " a", "A"), ("a b", "a  B"), ("a", "A", "b"), ("a b", "b"))
 OUTCOMES = (
     Outcome(value="x"),
     Outcome(value="x"),
@@ -91,7 +92,7 @@ OUTCOMES = (
 events = st.sampled_from(["turn", "turn", "turn", "user_message", "progress", "compacted"])
 
 
-def steps(tools: int, texts: list[str], outcomes: list[Outcome]) -> st.SearchStrategy[Any]:
+def steps(tools: int, texts: tuple[str, ...], outcomes: list[Outcome]) -> st.SearchStrategy[Any]:
     """One step; each of the pools is small, so that most steps were made before."""
     text = st.sampled_from(texts)
     call = st.builds(Call, st.integers(0, tools - 1), text, st.sampled_from(outcomes))
@@ -107,7 +108,7 @@ def sequences(draw: st.DrawFn) -> tuple[list[Tool], list[Any]]:
     """Some tools and many steps: made of few in one half of the cases, of small pools in the other."""
     kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=4))
     tools = [Tool(f"tool{number}", **kind) for number, kind in enumerate(kinds)]
-    texts = draw(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3, unique=True))
+    texts = draw(st.sampled_from(TEXTS))
     outcomes = draw(st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=3))
     step = steps(len(tools), texts, outcomes)
     if draw(st.booleans()):
@@ -271,11 +272,20 @@ ONCE_DIFFERENT: dict[str, tuple[list[dict[str, Any]], list[Any]]] = {
         [*[call(0, "w", "~timeout")] * 3, call(1, "r", "x"), call(0, "w", "~timeout"), call(1, "r", "y")],
     ),
     "a suspected question is never convicted": ([ASK], [call(0, "a", "x"), call(0, "A", "x")]),
+    "a first spelling that failed at first raises no suspicion": (
+        [READ], [call(0, "A", "!bad"), call(0, "A", "x"), call(0, "a", "x")]
+    ),
+    "a first spelling called again in a new epoch raises no suspicion": (
+        [READ], [call(0, "a", "x"), PROGRESS, call(0, "a", "x"), call(0, "A", "x")]
+    ),
     "a failed question hides a fact told later": (
         [SLOT], [call(0, "a", "!bad"), Know("a", "k"), call(0, "a", "x")]
     ),
     "an empty answer counts towards a fact told later": (
         [SLOT], [call(0, "a", ""), Know("a", "k"), call(0, "a", "x")]
+    ),
+    "a question that timed out passes for an answer lost to a compaction": (
+        [SLOT], [call(0, "a", "~timeout"), COMPACTED, Know("a", "k"), call(0, "a", "x")]
     ),
     "another fact goes on with the count of the old one": (
         [SLOT], [call(0, "a", "x"), call(0, "a", "x"), Know("a", "k"), call(0, "a", "x")]

@@ -33,8 +33,8 @@ def is_current(entry: Entry, spec: ToolSpec, ledger: Ledger, *, whole_run: bool)
     """
     if not entry.seen:
         return False
-    if spec.effect == "bookkeeping":
-        return ledger.previous == entry.number
+    if spec.effect == "bookkeeping" and ledger.previous != entry.number:
+        return False
     return whole_run or is_filled(entry, spec, ledger) or entry.epoch == ledger.epoch
 
 
@@ -50,11 +50,10 @@ def is_carried(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
     So it is while only tools of unknown effect lie between: they may have changed
     anything, so the call must run, but a loop through a shell must not escape.
     """
-    return (
-        entry.noted
-        and entry.epoch >= ledger.hard_epoch
-        and spec.effect not in ("bookkeeping", "write", "final")
-    )
+    if not entry.noted or entry.epoch < ledger.hard_epoch or spec.effect == "bookkeeping":
+        return False
+    # A write that succeeds is itself the declared change.
+    return entry.failed or spec.effect not in ("write", "final")
 
 
 def before(

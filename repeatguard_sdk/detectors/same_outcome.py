@@ -17,8 +17,16 @@ _THINGS = (
     r"results?|match(?:es)?|hits?|records?|rows?|items?|entries|entry|data|documents?|files?|"
     r"output|content|scans?|events?|orders?|users?|products?|answers?|occurrences?|suggestions?"
 )
+# What may follow: where or what was looked for, not what happened to the things.
+_TAIL = (
+    r"(?:\s+(?:were|was|could be|have been|has been))?"
+    r"(?:\s+(?:found|available|match(?:ed|ing)?|returned|recorded|exists?|to (?:show|display)"
+    r"|yet|here))*"
+    r"(?:\s+(?:for|in|on|at|with|within|under|matching|containing|about|of|from|by)\b"
+    r"[^.;,!?]*)?"
+)
 _NOTHING = re.compile(
-    rf"\W*(?:(?:no|zero|0)\s+(?:[\w-]+\s+){{0,3}}(?:{_THINGS})\b.*"
+    rf"\W*(?:(?:no|zero|0)\s+(?:[\w-]+\s+){{0,2}}(?:{_THINGS}){_TAIL}"
     rf"|nothing(?:\s+was)?(?:\s+found|\s+matched)?|none(?:\s+found)?|not found|empty"
     rf"|empty\s+(?:{_THINGS}|list|response|string)|\(?empty [\w]+\)?|n/a|null)\W*",
     re.IGNORECASE | re.DOTALL,
@@ -93,21 +101,27 @@ def add_success(state: ToolState, turn: int, *, empty: bool, blank: bool) -> Non
     The results of one turn count once, for the model asked all of it before it saw any: one of
     three wrong notes on 174 real runs was such a batch.
     """
-    if state.failures or not empty:
-        state.end_row()
+    if state.failures:
+        state.end_failures()
+    if not empty:
+        state.end_empties()
     state.has_spoken = state.has_spoken or not blank
-    if empty and state.row_turn != turn:
+    if empty and state.empty_turn != turn:
         state.empties += 1
-        state.row_turn = turn
+        state.empty_turn = turn
 
 
-def add_failure(state: ToolState, turn: int, token: Hashable) -> None:
-    """Add a failure to the tool's row; those of one turn count once."""
-    if state.empties:
-        state.end_row()
-    if state.row_turn == turn:
+def add_failure(state: ToolState, turn: int, token: Hashable, *, reached: bool) -> None:
+    """Add a failure to the tool's row; those of one turn count once.
+
+    Args:
+        reached: whether the tool ran; what it found before is not undone by a call that did not.
+    """
+    if reached:
+        state.end_empties()
+    if state.failed_turn == turn:
         return
-    state.row_turn = turn
+    state.failed_turn = turn
     state.failures += 1
     state.errors = state.errors + 1 if token == state.error_token else 1
     state.error_token = token
@@ -121,16 +135,17 @@ def noteworthy(
     A tool that has never said anything, such as a place to think, may have nothing to say: it
     gets twice the patience. The other two of the three wrong notes were such a tool's.
     """
-    if state.row_noted:
-        return None
+    if not state.failures_noted:
+        for what, length, threshold in (
+            ("errors alike", state.errors, errors),
+            ("failures", state.failures, failures),
+        ):
+            if threshold is not None and length >= threshold:
+                state.failures_noted = True
+                return Row(what, length)
     if empties is not None and not state.has_spoken:
         empties *= 2
-    for what, length, threshold in (
-        ("errors alike", state.errors, errors),
-        ("empty results", state.empties, empties),
-        ("failures", state.failures, failures),
-    ):
-        if threshold is not None and length >= threshold:
-            state.row_noted = True
-            return Row(what, length)
+    if empties is not None and state.empties >= empties and not state.empties_noted:
+        state.empties_noted = True
+        return Row("empty results", state.empties)
     return None
