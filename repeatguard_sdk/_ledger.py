@@ -168,7 +168,7 @@ class ToolState:
         self.aliases.clear()
         self.results.clear()
         self.end_rows()
-        self.exhausted = -1
+        self.exhausted = self.budget_turn = -1
         self.over_budget = 0
         self.denied = False
 

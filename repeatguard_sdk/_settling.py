@@ -263,7 +263,7 @@ def _move_epoch(
     elif effect == "unknown":
         opens = changed
     elif not outcome.failed:
-        answered = effect == "ask" and changed and not outcome.empty
+        answered = effect == "ask" and not outcome.empty
         opens = hard = effect in ("write", "final") or answered
     if opens:
         ledger.open_epoch(hard=hard)

@@ -46,7 +46,7 @@ _SAME = {
 _ABBREVIATIONS = frozenset(
     "no nr e.g i.e eg ie approx mr mrs ms dr st vs ref tel ext acct min max est fig inc ltd".split()
 )
-_END = re.compile(r"[.!?…！？]+[\"'”’)*_\]]{0,4}(?=\s)")
+_END = re.compile(r"(?<![.!?…！？])[.!?…！？]+[\"'”’)*_\]]{0,4}(?=\s)")
 _POINT = re.compile(r"[.…]+[^!?]{0,4}")
 _NEXT = re.compile(r"\s*(\S)")
 _LAST_WORD = re.compile(r"[\w.]{1,12}$")

@@ -74,10 +74,10 @@ def answer_known(ledger: Ledger, policy: Policy, call: Admission, fact: str) -> 
     entry = call.entry
     if entry is None:
         entry = call.entry = ledger.add(call.state, call.key, call.number)
-        entry.generation = ledger.generation
     token = comparable(ledger.known[fact])
-    if entry.failed or entry.token != token:
+    if not entry.seen or entry.failed or entry.token != token:
         # It failed, found nothing, or was told anew since: this is another answer.
+        entry.generation = ledger.generation
         entry.failed, entry.error, entry.token, entry.count = False, None, token, 0
         entry.first_call, entry.first_turn = call.number, ledger.turn
     ladder = policy.known_effects
