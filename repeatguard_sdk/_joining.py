@@ -73,7 +73,7 @@ def is_of_this_turn(entry: Entry, ledger: Ledger, *, lasting: bool = False) -> b
     return (
         ledger.turns_marked
         and entry.seen
-        and entry.turn == ledger.turn
+        and ledger.turn in (entry.turn, entry.told_turn)
         and (lasting or entry.epoch == ledger.epoch)
     )
 

@@ -31,6 +31,7 @@ class Entry:
         count: equal calls in a row in the present window; the ladder is read from it.
         epoch: the epoch its newest outcome belongs to, -1 for none.
         turn: the turn of its newest counted call, -1 before any.
+        told_turn: the turn in which its outcome was told once more, after a compaction.
         first_call, first_turn: where the present count began.
         last_call: number of the newest counted call.
         total: calls of this key in the whole run.
@@ -52,6 +53,7 @@ class Entry:
     count: int = 0
     epoch: int = -1
     turn: int = -1
+    told_turn: int = -1
     first_call: int = 0
     first_turn: int = 0
     last_call: int = 0

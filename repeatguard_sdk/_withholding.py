@@ -57,7 +57,7 @@ def redeliver(ledger: Ledger, call: Admission, entry: Entry) -> bool:
     if entry.generation >= ledger.generation or not answer_from(call, entry):
         return False
     entry.generation = ledger.generation
-    entry.turn = ledger.turn
+    entry.told_turn = ledger.turn
     call.decision = call.would = "refuse" if entry.failed else "replay"
     call.counts = False
     return True

@@ -360,7 +360,9 @@ class SlowModel:
         pairs = [other for other in [*self._since_user(), line] if in_pairs(other)]
         for period in PERIODS:
             run = 0
-            while run + period < len(pairs) and same_pair(pairs[-1 - run], pairs[-1 - run - period]):
+            while run + period < len(pairs) and same_pair(
+                pairs[-1 - run], pairs[-1 - run - period]
+            ):
                 run += 1
             laps = run // period + 1
             keys = {(pair.tool.name, pair.stands_for) for pair in pairs[-period:]}

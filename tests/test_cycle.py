@@ -134,7 +134,10 @@ def test_changed_result_breaks_a_cycle(period: int, which: int) -> None:
 
 def test_a_failure_is_another_result_than_the_answer_of_the_same_text() -> None:
     """A call that raised is not equal to one that returned the text of the error."""
-    lap = [{"tool": "step0", "args": {}, "result": "x"}, {"tool": "step1", "args": {}, "result": "y"}]
+    lap = [
+        {"tool": "step0", "args": {}, "result": "x"},
+        {"tool": "step1", "args": {}, "result": "y"},
+    ]
     other = [lap[0], {"tool": "step1", "args": {}, "error": "y"}]
     assert cycles(play({"tools": writes(2), "steps": [*lap, *other, *lap, *other]})) == [8]
 
@@ -178,7 +181,13 @@ def test_replayed_calls_are_laps_too() -> None:
     """A lap that is answered from store is a lap: two reads and a plan that never ends."""
     steps = [{"tool": t, "args": {}, "result": t} for t in ("a", "b")] * 3
     played = play({"tools": {"a": {}, "b": {}}, "steps": steps})
-    assert [call.decision for call in played[:5]] == ["execute", "execute", "replay", "replay", "exit"]
+    assert [call.decision for call in played[:5]] == [
+        "execute",
+        "execute",
+        "replay",
+        "replay",
+        "exit",
+    ]
     assert played[2].finding == "repeat"
     assert played[3].finding == "cycle"
 

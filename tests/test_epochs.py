@@ -87,7 +87,12 @@ UNMOVED = {
 def test_read_runs_again_after_a_change(between: str) -> None:
     """A result is never served across a change, and the count starts afresh."""
     call = last(f"read(r)=1 {between} read(r)=2")
-    assert (call.decision, call.executed, call.returned, call.finding) == ("execute", True, "2", None)
+    assert (call.decision, call.executed, call.returned, call.finding) == (
+        "execute",
+        True,
+        "2",
+        None,
+    )
     assert call.value.count == 1
 
 
@@ -242,7 +247,10 @@ def test_unknown_answer_opens_an_epoch_only_when_new_or_changed() -> None:
 
 def test_old_answer_in_a_new_epoch_is_not_new() -> None:
     """What the tool had answered before the change, it may answer again without changing anything."""
-    assert decisions("shell(ls)=a write(w) read(r) shell(ls)=a read(r)")[3:] == ["execute", "replay*"]
+    assert decisions("shell(ls)=a write(w) read(r) shell(ls)=a read(r)")[3:] == [
+        "execute",
+        "replay*",
+    ]
 
 
 def test_noted_key_keeps_its_count_while_only_unknown_calls_lie_between() -> None:

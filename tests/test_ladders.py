@@ -12,7 +12,6 @@ from repeatguard_sdk import Policy, Registry, Run, guarded_tool
 from repeatguard_sdk.events import MemorySink, RepeatEvent
 
 
-
 class Broken(Exception):
     """A failure that is not transient."""
 
@@ -346,7 +345,9 @@ def test_failure_of_another_text_starts_the_count_afresh() -> None:
     def look() -> str:
         raise Broken(next(texts))
 
-    with Run(policy=Policy(same_errors=None, failures=None, mode="observe"), registry=registry) as run:
+    with Run(
+        policy=Policy(same_errors=None, failures=None, mode="observe"), registry=registry
+    ) as run:
         told = []
         for _ in range(5):
             with pytest.raises(Broken):

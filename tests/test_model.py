@@ -438,7 +438,8 @@ def test_no_finding_where_every_result_is_new(
             fails = fail and number % 4 == 0
             outcome = Outcome(error=f"bad {number}") if fails else found(number)
             fresh.append(attrs.evolve(step, outcome=outcome))
-        elif isinstance(step, Tell):
+        elif isinstance(step, Tell) and step.event != "turn":
+            # Equal calls of one turn would be one call, with one result.
             fresh.append(step)
     failures = Counter(s.tool for s in fresh if isinstance(s, Call) and s.outcome.failed)
-    assert obey(tools, fresh) or max(failures.values()) >= 4
+    assert obey(tools, fresh) or max(failures.values(), default=0) >= 4

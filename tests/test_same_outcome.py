@@ -14,7 +14,9 @@ from repeatguard_sdk.detectors.same_outcome import found_nothing
 from repeatguard_sdk.testing import PlayedCall, play
 
 
-def asks(*outcomes: Any, turn: Any = None, tool: str = "look", first: int = 0) -> list[dict[str, Any]]:
+def asks(
+    *outcomes: Any, turn: Any = None, tool: str = "look", first: int = 0
+) -> list[dict[str, Any]]:
     """Steps that call one tool, each time with other arguments; text after "!" is an error."""
     steps: list[dict[str, Any]] = []
     for number, outcome in enumerate(outcomes, first):
@@ -344,7 +346,10 @@ def test_empty_none_is_a_value_too() -> None:
 
 def test_empty_predicate_decides_alone() -> None:
     """A predicate is asked about each result."""
-    rule = lambda result: result["score"] < 0.2
+
+    def rule(result: dict[str, Any]) -> bool:
+        return result["score"] < 0.2
+
     assert walk(*[{"score": 0.1, "hits": [1]}] * 3, empty=rule) == [3]
     assert walk(*[{"score": 0.9, "hits": []}] * 5, empty=rule) == []
 
@@ -357,9 +362,8 @@ def test_empty_predicate_may_answer_anything_that_is_true() -> None:
 
 def test_empty_predicate_that_raises_breaks_nothing() -> None:
     """A result the predicate cannot judge counts as one that found something."""
-    played = play(
-        {"tools": {"look": {"empty": lambda result: result["rows"] == 0}}, "steps": asks(*["x"] * 5)}
-    )
+    tools = {"look": {"empty": lambda result: result["rows"] == 0}}
+    played = play({"tools": tools, "steps": asks(*["x"] * 5)})
     assert notes(played) == []
     assert [call.returned for call in played] == ["x"] * 5
 
