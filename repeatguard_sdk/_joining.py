@@ -10,7 +10,6 @@ from repeatguard_sdk._flight import Flight, Landing
 from repeatguard_sdk._ledger import Entry, Ledger
 from repeatguard_sdk._text import first_line
 from repeatguard_sdk._types import CHANGING_EFFECTS
-from repeatguard_sdk.detectors.repeat import is_filled
 
 _MAX_CALL_IDS = 10_000
 
@@ -36,11 +35,9 @@ def share(call: Admission, ledger: Ledger) -> Literal["share", "again", "twin", 
     if not call.tool.spec.withheld:
         return "no"
     running = _running(entry)
-    # A question about a fact that is known stays that question, whatever changes in the world.
-    lasting = is_filled(entry, call.tool.spec, ledger)
     if running is not None and running.epoch != ledger.epoch:
         running = None
-    if running is None and not is_of_this_turn(entry, ledger, lasting=lasting):
+    if running is None and not is_of_this_turn(entry, ledger):
         return "no"
     if call.mode != "enforce":
         return "twin"
@@ -68,13 +65,13 @@ def _redeliver(call: Admission, entry: Entry, *, succeeded: bool) -> Literal["sh
     return "share"
 
 
-def is_of_this_turn(entry: Entry, ledger: Ledger, *, lasting: bool = False) -> bool:
+def is_of_this_turn(entry: Entry, ledger: Ledger) -> bool:
     """Tell whether an equal call was made in this turn, with nothing changed since."""
     return (
         ledger.turns_marked
         and entry.seen
         and ledger.turn in (entry.turn, entry.told_turn)
-        and (lasting or entry.epoch == ledger.epoch)
+        and entry.turn_epoch == ledger.epoch
     )
 
 

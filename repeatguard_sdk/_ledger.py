@@ -30,7 +30,7 @@ class Entry:
         number: number of the call that made it; its identity in the ledger.
         count: equal calls in a row in the present window; the ladder is read from it.
         epoch: the epoch its newest outcome belongs to, -1 for none.
-        turn: the turn of its newest counted call, -1 before any.
+        turn, turn_epoch: turn and epoch of its newest counted call, -1 before any.
         told_turn: the turn in which its outcome was told once more, after a compaction.
         first_call, first_turn: where the present count began.
         last_call: number of the newest counted call.
@@ -53,6 +53,7 @@ class Entry:
     count: int = 0
     epoch: int = -1
     turn: int = -1
+    turn_epoch: int = -1
     told_turn: int = -1
     first_call: int = 0
     first_turn: int = 0
@@ -400,6 +401,7 @@ def _entry(state: ToolState, key: Hashable, known: Any) -> Entry:
         count=1,
         epoch=epoch,
         turn=turn,
+        turn_epoch=epoch,
         first_call=number,
         first_turn=turn,
         last_call=number,

@@ -116,7 +116,7 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
     entry.transient = outcome.transient
     if not (outcome.failed or outcome.empty):
         call.state.found_call, call.state.found_entry = call.number, entry.number
-    entry.turn, entry.last_call = call.turn, call.number
+    entry.turn, entry.turn_epoch, entry.last_call = call.turn, entry.epoch, call.number
     entry.generation = ledger.generation
     if not equal or entry.stored is None:
         ledger.keep(entry, outcome.stored)

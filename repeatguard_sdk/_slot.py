@@ -18,17 +18,26 @@ from repeatguard_sdk.exceptions import ToolDeclarationError
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
 # Words at the end of a slot's name, and what people say for them; the longest ending counts.
 _FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("email address|email|mail", ("email", "e-mail", "email address", "e-mail address", "mail address")),
+    (
+        "email address|email|mail",
+        ("email", "e-mail", "email address", "e-mail address", "mail address"),
+    ),
     (
         "telephone number|phone number|mobile number|telephone|phone|mobile|tel",
         ("phone number", "phone", "telephone number", "telephone", "mobile number", "cell number"),
     ),
-    ("zip code|postal code|post code|postcode|zip", ("zip code", "zip", "postal code", "postcode", "post code")),
-    ("date of birth|birth date|birthdate|birthday|dob", ("date of birth", "birth date", "birthdate", "birthday", "DOB")),
+    (
+        "zip code|postal code|post code|postcode|zip",
+        ("zip code", "zip", "postal code", "postcode", "post code"),
+    ),
+    (
+        "date of birth|birth date|birthdate|birthday|dob",
+        ("date of birth", "birth date", "birthdate", "birthday", "DOB"),
+    ),
     ("first name|given name", ("first name", "given name", "forename")),
     ("last name|family name|surname", ("last name", "family name", "surname")),
     ("user name|username", ("user name", "username")),
-)  # fmt: skip
+)
 _NUMBERED = frozenset({"id", "number", "no", "num", "nr", "ref", "reference"})
 _NUMBERS = ("id", "number", "no", "#", "reference", "reference number")
 _ALONE = {
@@ -44,7 +53,8 @@ _SAME = {
 
 # Words that end in a point which ends no sentence.
 _ABBREVIATIONS = frozenset(
-    "no nr e.g i.e eg ie approx mr mrs ms dr st vs ref tel ext acct min max est fig inc ltd".split()
+    {"no", "nr", "e.g", "i.e", "eg", "ie", "approx", "mr", "mrs", "ms", "dr", "st", "vs", "ref"}
+    | {"tel", "ext", "acct", "min", "max", "est", "fig", "inc", "ltd"}
 )
 _END = re.compile(r"(?<![.!?…！？])[.!?…！？]+[\"'”’)*_\]]{0,4}(?=\s)")
 _POINT = re.compile(r"[.…]+[^!?]{0,4}")
@@ -59,7 +69,7 @@ _PLAIN = {
     "let's": "let us", "cannot": "can not", "--": "-", "\u2013": "-", "\u2014": "-",
 }  # fmt: skip
 _SHORT = {"ll": " will", "d": " would", "m": " am", "re": " are", "ve": " have"}
-_BE = frozenset("what that it who where here there this which".split())
+_BE = frozenset({"what", "that", "it", "who", "where", "here", "there", "this", "which"})
 
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 _NUMBER = re.compile(r"\d{1,3}(?:[ .,'\u2019]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?")
@@ -248,7 +258,11 @@ def _states(text: str, value: Any) -> bool:
         reading for number in _NUMBER.findall(text) for reading in _readings(number)
     ):
         return True
-    return _holds_most(found, wanted) or _holds_digits(text, found, wanted)
+    if _holds_most(found, wanted) or _holds_ending(text, found, wanted):
+        return True
+    # The number inside an order number says which; a part of an amount says nothing.
+    groups = [piece for piece in wanted if piece.isdigit() and len(piece) >= 3]
+    return amount is None and len(groups) == 1 and groups[0] in found
 
 
 def _shown(value: Any, depth: int = 3) -> str:
@@ -287,10 +301,7 @@ def _holds_most(found: list[str], wanted: list[str]) -> bool:
     return shared >= 2 and shared >= 0.6 * len(pieces)
 
 
-def _holds_digits(text: str, found: list[str], wanted: list[str]) -> bool:
-    groups = [piece for piece in wanted if piece.isdigit() and len(piece) >= 3]
-    if len(groups) == 1 and groups[0] in found:
-        return True
+def _holds_ending(text: str, found: list[str], wanted: list[str]) -> bool:
     digits = "".join(piece for piece in wanted if piece.isdigit())
     shown = [piece for piece in found if piece.isdigit() and len(piece) >= 2]
     return any(map(digits.endswith, shown)) and _ENDING.search(text) is not None

@@ -38,7 +38,7 @@ def withhold(
         step = Step("refuse", step.position)
     entry.count = step.position
     entry.total += 1
-    entry.turn, entry.last_call = ledger.turn, call.number
+    entry.turn, entry.turn_epoch, entry.last_call = ledger.turn, ledger.epoch, call.number
     entry.noted = True
     call.silent = ladder.note is None or step.position < ladder.note
     call.decision = call.would = step.decision
@@ -57,7 +57,7 @@ def redeliver(ledger: Ledger, call: Admission, entry: Entry) -> bool:
     if entry.generation >= ledger.generation or not answer_from(call, entry):
         return False
     entry.generation = ledger.generation
-    entry.told_turn = ledger.turn
+    entry.told_turn, entry.turn_epoch = ledger.turn, ledger.epoch
     call.decision = call.would = "refuse" if entry.failed else "replay"
     call.counts = False
     return True

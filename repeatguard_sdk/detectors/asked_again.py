@@ -91,7 +91,8 @@ _REQUEST = re.compile(
     f"|(?:can|could|may|might) (?:i|we) {_ADV}{_GET}|mind if (?:i|we) {_ADV}{_GET}"
     f"|(?:(?:can|could|shall|may) (?:i|we|you) {_ADV}|let us )(?:start|begin) with "
     f"|(?:do|would|might) you {_ADV}(?:have|know|remember|recall) |have you got "
-    f"|(?:(?:would|do) you {_ADV}mind|would {_ADV}appreciate you|{_OPENS}mind) {_ADV}{_GERUND}{_TO_ME}"
+    f"|(?:(?:would|do) you {_ADV}mind|would {_ADV}appreciate you|{_OPENS}mind) {_ADV}{_GERUND}"
+    f"{_TO_ME}"
     f"|{_OPENS}(?:what|how) about |{_OPENS}(?:just |still |only )?need (?=[^?]*$)"
     r"|what (?:is|was|are) (?=[^?]{0,400}\?))"
 )
@@ -100,15 +101,15 @@ _AND_VERB = re.compile(f"(?<= )(?:and|then|,|&) (?:then )?{_ADV}{_VERB}{_TO_ME}$
 _CLAUSE_END = re.compile(r" (?:[,;.?!\u2022-]|but|so) ")
 # What makes a request a condition, or somebody else's: "if I need ...", "you asked whether I ...".
 _HANGS_ON = re.compile(
-    f" (?:{_any('asked,asks,said,says,saying,told,tells,mentioned,wrote,reads,he,she,they')}|(?:do|does"
+    " (?:(?:asked|asks|said|says|saying|told|tells|mentioned|wrote|reads|he|she|they) |(?:do|does"
     "|did|should|shall|if|whether|when|why|how|once|until|unless|while|not|never|where) $)"
 )
 
 # 3. What may stand around the name, and what must not.
 _DET = "(?:your|the|this|that|a|an|any|its) "
 _PHRASE = re.compile(
-    r"(?<= )(?P<wh>(?:what|which) (?:(?:is|was|are|were|would be) )?)?(?:(?:first|also|again|both) )?"
-    rf"(?:{_DET})?(?:(?:full|complete|current|exact|own|personal|relevant|corresponding|associated"
+    r"(?<= )(?P<wh>(?:what|which) (?:(?:is|was|are|were|would be) )?)?"
+    rf"(?:(?:first|also|again|both) )?(?:{_DET})?(?:(?:full|complete|current|exact|own|personal|relevant|corresponding|associated"
     r"|registered|existing|specific|best|\w+ digit) ){0,2}$"
 )
 _WH_START = re.compile(
