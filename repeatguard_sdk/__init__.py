@@ -7,7 +7,7 @@ from typing import Any
 from repeatguard_sdk._call import CallDecision, Finding, TriedCall
 from repeatguard_sdk._ladder import Ladder
 from repeatguard_sdk._memory import Memory
-from repeatguard_sdk._observation import Observation, ObservationFacts
+from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._options import Option
 from repeatguard_sdk._outcome import LoopStart, Outcome
 from repeatguard_sdk._policy import Policy
@@ -15,6 +15,7 @@ from repeatguard_sdk._registry import Registry, Tool, default_registry
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._tool import guarded_tool, spec_of
+from repeatguard_sdk._wording import ObservationFacts
 from repeatguard_sdk.exceptions import RepeatGuardError, StuckError
 
 __all__ = [

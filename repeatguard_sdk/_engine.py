@@ -10,22 +10,25 @@ from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._flight import Landing, land
 from repeatguard_sdk._identity import Identity, identify
-from repeatguard_sdk._joining import answer_from, depart, is_of_this_turn, remember_id, share, take_off
+from repeatguard_sdk._joining import (
+    answer_from,
+    depart,
+    remember_id,
+    share,
+    take_off,
+)
 from repeatguard_sdk._ledger import Entry, First, Ledger, ToolState
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._settling import Settled, failure, record, success
 from repeatguard_sdk._spec import ToolSpec
-from repeatguard_sdk._toolset import undeclared
 from repeatguard_sdk._types import CHANGING_EFFECTS, Mode
 from repeatguard_sdk._withholding import answer_known, redeliver, refuse_budget, withhold
 from repeatguard_sdk.detectors import repeat
 from repeatguard_sdk.detectors.chain import Advice, Chain
 from repeatguard_sdk.detectors.no_progress import StateWatch
-from repeatguard_sdk.exceptions import NoIdentityError, RepeatedFailure
+from repeatguard_sdk.exceptions import NoIdentityError
 
-# All names that no tool has share one state, and so one row of outcomes.
-_NAMELESS = undeclared("")
 _ABANDONED = Landing("abandoned")
 
 
@@ -84,10 +87,10 @@ class Engine:
             again: the admission of the same call, when the call it waited for was abandoned.
         """
         ledger = self.ledger
-        identity = self._identify(tool, args, kwargs)
+        identity = self.identify(tool, args, kwargs)
         with self.lock:
             if again is None:
-                call = self._number(tool, self._state_of(tool))
+                call = self.number(tool, self.state_of(tool))
                 call.args, call.kwargs, call.call_id = args, kwargs, call_id
             else:
                 call = again
@@ -99,10 +102,10 @@ class Engine:
                 call.key = identity.key
                 call.entry = ledger.find(call.state, identity.key)
             if self.ended is not None:
-                self._answer_ended(call)
+                self.answer_ended(call)
             elif self.policy.advice is not None:
                 self._execute(call, None)
-                self._advise(call, self.policy.advice)
+                self.advise(call, self.policy.advice)
             elif identity is None:
                 self._execute(call, None)
             else:
@@ -111,7 +114,7 @@ class Engine:
                 self.end(call)
         return call
 
-    def _state_of(self, tool: Tool) -> ToolState:
+    def state_of(self, tool: Tool) -> ToolState:
         """Return the state of a tool; from here on its first calls may take the short way."""
         spec = tool.spec
         state = self.ledger.state(
@@ -137,16 +140,18 @@ class Engine:
             and not policy.whole_run
         )
 
-    def _number(self, tool: Tool, state: ToolState) -> Admission:
+    def number(self, tool: Tool, state: ToolState) -> Admission:
+        """Begin the record of a call."""
         ledger = self.ledger
         ledger.calls += 1
         state.calls += 1
         mode = self.mode_of(tool.spec)
         return Admission(tool, state, ledger.calls, ledger.turn, ledger.epoch, mode)
 
-    def _identify(
+    def identify(
         self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Identity | None:
+        """Return the identity of a call; `None`, and a word to the developer, if it has none."""
         try:
             return identify(tool, args, kwargs, convict=self.policy.folds == "convict")
         except NoIdentityError as reason:
@@ -156,7 +161,7 @@ class Engine:
                 self._on_uncountable(tool, str(reason))
             return None
 
-    def _advise(self, call: Admission, advice: Advice) -> None:
+    def advise(self, call: Admission, advice: Advice) -> None:
         """Count a call for the advisory policy, which looks at nothing but the chain."""
         spec = call.tool.spec
         if spec.effect == "bookkeeping" or not advice.looks_at(spec.name):
@@ -210,7 +215,8 @@ class Engine:
             if not withhold(ledger, policy, call, entry, step, ladder):
                 self._execute(call, entry)
 
-    def _answer_ended(self, call: Admission) -> None:
+    def answer_ended(self, call: Admission) -> None:
+        """Answer a call after the end, from the ledger if the ledger has an answer."""
         call.decision = call.would = "exit"
         call.counts = False
         if call.entry is not None:
@@ -310,55 +316,6 @@ class Engine:
             fact = call.entry.key[-1]
             self.ledger.known[fact] = answer
             self.ledger.answered[fact] = call.number
-
-    # -- calls that never reached a tool -----------------------------------------------------
-
-    def refuse(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        reason: str,
-        *,
-        denied: bool,
-        named: bool,
-    ) -> Admission:
-        """Count a call that never reached its tool, on the ladder of failures.
-
-        Args:
-            named: whether the name is one the run knows; the others share one row of outcomes.
-        """
-        ledger, spec = self.ledger, tool.spec
-        identity = self._identify(tool, (), arguments)
-        key = None if identity is None else (spec.name, identity.key)
-        with self.lock:
-            state = self._state_of(tool if named else _NAMELESS)
-            call = self._number(tool, state)
-            state.refused += 1
-            state.denied = state.denied or denied
-            call.key, call.reason, call.kwargs = key, reason, arguments
-            call.decision = call.would = "refuse"
-            call.error = RepeatedFailure(reason)
-            if self.ended is not None:
-                self._answer_ended(call)
-                return call
-            if self.policy.advice is not None:
-                call.key = None if identity is None else identity.key
-                self._advise(call, self.policy.advice)
-                return call
-            if key is None:
-                return call
-            entry = call.entry = ledger.find(state, key) or ledger.add(state, key, call.number)
-            if is_of_this_turn(entry, ledger):
-                call.counts = False
-                return call
-            ladder = self.policy.failing
-            step = repeat.before(entry, spec, ladder, ledger, whole_run=self.policy.whole_run)
-            call.count = step.position
-            outcome = Settled(token=reason, failed=True, error=call.error, reached=False)
-            record(ledger, self.policy, call, outcome)
-            if call.ends_run:
-                self.end(call)
-        return call
 
     # -- the end -----------------------------------------------------------------------------
 

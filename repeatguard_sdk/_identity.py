@@ -10,7 +10,6 @@ from repeatguard_sdk._registry import Tool
 from repeatguard_sdk.exceptions import NoIdentityError
 
 
-
 class Identity(NamedTuple):
     """The identity of one call.
 

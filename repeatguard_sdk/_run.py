@@ -23,11 +23,12 @@ from repeatguard_sdk._messages import messages
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._policy import Policy, mode_from_environment
+from repeatguard_sdk._refusing import count_refused
 from repeatguard_sdk._registry import Registry, default_registry
 from repeatguard_sdk._reporting import Reporter
 from repeatguard_sdk._scope import close_block, dispatching, open_block, take_signal
 from repeatguard_sdk._spec import find_record
-from repeatguard_sdk._toolset import Toolset, undeclared
+from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._turning import clocks_in, open_turn
 from repeatguard_sdk._types import MISSING, Deliver, OnStuck, Reason
 from repeatguard_sdk.events import Event, EventSink
@@ -233,9 +234,9 @@ class Run(CallPath):
         self._check_open("refused")
         record = None if isinstance(tool, str) else find_record(tool)
         name = tool if isinstance(tool, str) else record.spec.name if record else repr(tool)
-        target = self._toolset.find(name)
-        call = self._engine.refuse(
-            target or undeclared(name), as_mapping(arguments), reason, denied=denied, named=target is not None
+        found = self._toolset.find(name)
+        call = count_refused(
+            self._engine, found, name, as_mapping(arguments), reason, denied=denied
         )
         self._last = call
         self._report(call)

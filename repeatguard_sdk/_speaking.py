@@ -9,13 +9,14 @@ from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import TriedCall
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._ledger import Entry, Ledger
-from repeatguard_sdk._observation import Observation, ObservationFacts
+from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._options import Option, OptionsView, build_options
 from repeatguard_sdk._outcome import LoopStart, Outcome
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._text import arguments_preview, quote
 from repeatguard_sdk._types import MISSING, Reason, is_tuple
+from repeatguard_sdk._wording import ObservationFacts
 
 _ANSWERING = frozenset({"read", "ask", "unknown", "live"})
 _PREVIEW = 200

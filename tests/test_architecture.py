@@ -24,8 +24,8 @@ TOP = "repeatguard_sdk"
 # text, 3 rules and ends, 4 the run, 5 the decorator, 6 what is built on both, 7 the command line).
 LEVELS = """
 0.0  _types exceptions _portable _scope _text
-1.0  _binding _call _copies _ladder _options _slot _spec _walk
-1.1  _encode _flight _rules
+1.0  _binding _call _copies _ladder _options _ring _slot _spec _walk
+1.1  _encode _flight _rules _wording
 1.2  _canonical
 1.3  _key
 2.0  _ledger _observation _registry events
@@ -35,7 +35,7 @@ LEVELS = """
 3.2  _arguments _joining _reporting _settling _speaking
 3.3  _withholding
 3.4  _engine
-3.5  _firsts _turning
+3.5  _firsts _refusing _turning
 4.0  _calling
 4.1  _run
 5.0  _tool

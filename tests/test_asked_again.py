@@ -78,6 +78,10 @@ ASKS = [
     ("Please share the tracking number, the size and your zip code.", "zip"),
     ("Your name and email address, please.", "name"),
     ('What is your "order number"?', "order_id"),
+    ("May I ask for the amount you paid?", "amount"),
+    ("Could you give me the following?\n- Your name\n- Your email address", "name"),
+    ("Alright, let's start with your order number.", "order_id"),
+    ("Before we go on: your date of birth, please.", "date_of_birth"),
 ]
 
 STATES_THE_VALUE = [
@@ -190,6 +194,8 @@ OTHER_ITEM = [
     "I need to verify your identity first. What is your date of birth?",
     "Please provide the name and address of the person receiving the gift.",
     "What new phone number should I put on file?",
+    "What is the name of the product you received?",
+    "Which amount of the two payments do you mean?",
     "Can I have the order number for your other purchase as well?",
 ]
 
@@ -227,6 +233,9 @@ ASKS_ELSE = [
     "Could you confirm the address we have on file is still right?",
     "We appreciate you sharing your order number.",
     "I like your name.",
+    "Please allow me a moment to look up your order number.",
+    "Can I confirm that we will ship to your address?",
+    "Could you tell me which item in your order number list is damaged?",
     "Please tell me if you need the receipt, or your order number.",
     "You will need to enter your order number on the tracking page.",
     "Have you changed your address since you placed the order?",
@@ -459,11 +468,9 @@ def test_a_value_that_misbehaves_is_not_stated() -> None:
 
 
 pieces = st.sampled_from(
-    [draft for draft, _ in ASKS] + STATES_THE_VALUE + STATEMENTS + OTHER_ITEM + ASKS_ELSE
+    [*(draft for draft, _ in ASKS), *STATES_THE_VALUE, *STATEMENTS, *OTHER_ITEM, *ASKS_ELSE]
 )
-marks = st.sampled_from(
-    list("?!.,;:-*`\"'\n\t ()[]>#\u201c\u2022\ud800") + ["```", "\n- ", "please"]
-)
+marks = st.sampled_from([*"?!.,;:-*`\"'\n\t ()[]>#\u201c\u2022\ud800", "```", "\n- ", "please"])
 drafts = st.lists(pieces | marks | st.text(max_size=12), max_size=12).map("".join)
 
 
@@ -481,10 +488,9 @@ def test_nothing_is_asked_again_while_nothing_is_known(draft: str) -> None:
     assert find_asked(draft, [], KNOWN) is None
 
 
-plain = st.sampled_from(
-    "your the order number email address name phone is on file and , . ; \n - : it was sent to "
-    "receipt with thank you I have found of date birth amount 12 SO-1042 no for by".split(" ")
-)
+PLAIN = """your the order number email address name phone is on file and , . ; - : it was sent to
+receipt with thank you I have found of date birth amount 12 SO-1042 no for by"""
+plain = st.sampled_from(["\n", *PLAIN.split()])
 
 
 @given(st.lists(plain, max_size=30).map(" ".join))

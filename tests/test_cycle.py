@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repeatguard_sdk import Policy, Registry, Run, guarded_tool
-from repeatguard_sdk._ledger import PairRing
+from repeatguard_sdk._ring import PairRing
 from repeatguard_sdk.detectors.cycle import Cycle, completed
 from repeatguard_sdk.events import MemorySink
 from repeatguard_sdk.testing import PlayedCall, play

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from repeatguard_sdk._messages import PROVIDERS, USER_HEAD, messages
-from repeatguard_sdk._observation import Observation, ObservationFacts, write_observation
+from repeatguard_sdk._observation import Observation, write_observation
+from repeatguard_sdk._wording import ObservationFacts
 
 CALLS = ("call_1", "call_2")
 ARGUMENTS = {"order_id": "SO-1"}

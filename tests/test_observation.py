@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, get_args
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repeatguard_sdk._observation import (
-    BARE,
-    HEADING,
-    Observation,
-    ObservationFacts,
-    append_to_result,
-    write_observation,
-)
+from repeatguard_sdk._observation import Observation, append_to_result, write_observation
 from repeatguard_sdk._options import Option
 from repeatguard_sdk._text import DELIMITER
 from repeatguard_sdk._types import MISSING, Decision, Effect, FindingKind, Rank
+from repeatguard_sdk._wording import BARE, HEADING, ObservationFacts
 
 FIVE = (
     Option(None, "answer", "answer the user now, from get_order, call 1"),
@@ -229,5 +223,29 @@ def test_an_observation_keeps_nothing_alive() -> None:
     """The value is text and numbers only: equal by value, hashable, without the arguments."""
     assert write() == write()
     assert hash(write()) == hash(write())
-    kept = attrs.asdict(write(), recurse=False)
-    assert {type(value) for value in kept.values()} <= {str, int, tuple}
+    arguments = Watched(parcel="P-1")
+    alive = weakref.ref(arguments)
+    observation = write(arguments=arguments)
+    del arguments
+    assert alive() is None
+    assert "P-1" in observation.text
+
+
+class Watched(dict[str, Any]):
+    """Arguments that tell when nothing holds them any more."""
+
+
+def test_an_observation_is_written_once_and_only_when_it_is_read() -> None:
+    """Most are never read; what was read stays as it was, whatever happens later."""
+    asked: list[int] = []
+
+    def facts() -> ObservationFacts:
+        asked.append(1)
+        return ObservationFacts(finding="repeat", tool="track", call=len(asked), first_call=1)
+
+    observation = Observation(facts, finding="repeat", tool="track", call=2, count=2)
+    assert "track" in repr(observation)
+    assert asked == []
+    assert observation.text == observation.text
+    assert observation.options == ()
+    assert asked == [1]

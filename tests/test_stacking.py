@@ -432,7 +432,7 @@ def test_a_guard_is_not_its_tool(fn: Any) -> None:
 
 
 def test_bound_guards_compare_as_methods_do() -> None:
-    """Same guard and same instance: equal. Equal instances are not the same one."""
+    """Two bound guards are equal if guard and instance are the same, not if the instances are equal."""
     twin = Shop()
     assert twin == SHOP
     assert SHOP.method == SHOP.method

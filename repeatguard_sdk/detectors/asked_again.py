@@ -10,6 +10,7 @@ order number is required").
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,8 +39,16 @@ _ANNOUNCES = re.compile(r":\W*$|\b(?:following|these|below)\b", re.IGNORECASE)
 # pattern ends in a space, and each repetition is bounded.
 
 
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile the long ones when they are needed: it takes as long as importing the package."""
+    return re.compile(pattern)
+
+
 def _any(choices: str) -> str:
-    return f"(?:{'|'.join(' '.join(choice.split()) for choice in choices.split(','))}) "
+    each = [" ".join(choice.split()) for choice in choices.split(",")]
+    # The longest first: "may I ask" must not stop before "for".
+    return f"(?:{'|'.join(sorted(each, key=len, reverse=True))}) "
 
 
 def _some(choices: str) -> str:
@@ -76,10 +85,8 @@ _YOU = (
 _INTRO = _any("""thanks, thank you, ok, okay, sure, great, hi, hello, alright, got it, perfect,
     sorry, yes, no, well, next, first, finally, otherwise, then, also, now, so, and, plus, please""")
 _OPENS = rf"(?:(?<=^ )|(?<=[.;:?!\u2022(-] ))(?:(?:{_INTRO}){{1,2}}(?:(?:\w+ )?[,!] )?)?"
-_PURPOSE = (
-    r"(?<=^ )(?:to|in order to|for|before|after|so that|if|next|once) (?:[^ ,;:.?]+ ){1,16}, "
-)
-_REQUEST = re.compile(
+_PURPOSE = r"(?<=^ )(?:to|in order to|for|before|after|if|once) (?:[^ ,;:.?]+ ){1,16}, "
+_REQUEST = (
     f"(?<= )(?:{_YOU}{_VERB}{_TO_ME}"
     f"|(?:can|could) you {_ADV}(?:find|locate|look up|dig up) "
     f"|(?:{_OPENS}|{_PURPOSE}){_ADV}{_VERB}{_TO_ME}"
@@ -96,21 +103,21 @@ _REQUEST = re.compile(
     f"|{_OPENS}(?:what|how) about |{_OPENS}(?:just |still |only )?need (?=[^?]*$)"
     r"|what (?:is|was|are) (?=[^?]{0,400}\?))"
 )
-_USER_IS_TOLD = re.compile(f"(?<= ){_YOU}")
+_USER_IS_TOLD = f"(?<= ){_YOU}"
 _AND_VERB = re.compile(f"(?<= )(?:and|then|,|&) (?:then )?{_ADV}{_VERB}{_TO_ME}$")
 _CLAUSE_END = re.compile(r" (?:[,;.?!\u2022-]|but|so) ")
 # What makes a request a condition, or somebody else's: "if I need ...", "you asked whether I ...".
 _HANGS_ON = re.compile(
-    " (?:(?:asked|asks|said|says|saying|told|tells|mentioned|wrote|reads|he|she|they) |(?:do|does"
-    "|did|should|shall|if|whether|when|why|how|once|until|unless|while|not|never|where) $)"
+    " (?:(?:asked|asks|said|says|saying|told|tells|mentioned|wrote|reads|he|she|they) "
+    "|(?:do|does|did|should|shall|if|whether|when|why|how|once|until|unless|while|not|never) $)"
 )
 
 # 3. What may stand around the name, and what must not.
 _DET = "(?:your|the|this|that|a|an|any|its) "
 _PHRASE = re.compile(
     r"(?<= )(?P<wh>(?:what|which) (?:(?:is|was|are|were|would be) )?)?"
-    rf"(?:(?:first|also|again|both) )?(?:{_DET})?(?:(?:full|complete|current|exact|own|personal|relevant|corresponding|associated"
-    r"|registered|existing|specific|best|\w+ digit) ){0,2}$"
+    rf"(?:(?:first|also|again|both) )?(?:{_DET})?(?:(?:full|complete|current|exact|own|personal"
+    r"|relevant|corresponding|associated|registered|existing|specific|best|\w+ digit) ){0,2}$"
 )
 _WH_START = re.compile(
     r"(?:^ |[,;:.?!(\u2022-] |(?<= )(?:and|but|so|then|also|or|ok|okay|well|now|please|first|again"
@@ -145,7 +152,7 @@ _OTHER = re.compile(
 _OF_OTHER = re.compile(
     r"(?:^|^and \w+ )of (?!(?:(?:your|the|this|that) )?(?:(?:own|current|recent|latest|original) )?"
     + _any("""order, purchase, account, booking, reservation, profile, yours, transaction, parcel,
-    package, item, product, shipment, delivery, invoice, receipt""") + ")"
+    package, shipment, delivery, invoice, receipt""") + ")"
 )  # fmt: skip
 _ELSEWHERE = re.compile(
     r"(?:^| )(?:(?:to|with) (?:the|your|their|our|a|an|any|them|him|her) |at checkout "
@@ -197,9 +204,6 @@ class _Sentence(NamedTuple):
     words: str
 
 
-_NOTHING = _Sentence("", "")
-
-
 class _Mention(NamedTuple):
     """A name of a slot in a sentence, with its phrase ("what is your full ...") before it."""
 
@@ -226,7 +230,8 @@ def find_asked(draft: str, slots: Iterable[Slot], known: Mapping[str, Any]) -> A
     names, pattern = names_of(tuple(slots))
     if not any(fact_name(slot) in facts for slot in names.values()):
         return None
-    sentences = [_NOTHING, *_sentences(draft), _NOTHING]
+    nothing = _Sentence("", "")
+    sentences = [nothing, *_sentences(draft), nothing]
     for at, sentence in enumerate(sentences[1:-1], 1):
         requests: list[int] | None = None
         settled: set[str] = set()
@@ -301,7 +306,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
 def _requests(words: str) -> list[int]:
     """Return where the requests of a sentence end, in order: there their object begins."""
     ends: list[int] = []
-    for match in _REQUEST.finditer(words):
+    for match in _compiled(_REQUEST).finditer(words):
         start = match.start()
         clause = _CLAUSE_END.split(words[max(0, start - _REACH) : start])[-1]
         if not _HANGS_ON.search(f" {clause}"):
@@ -342,7 +347,7 @@ def _is_object(words: str, start: int, requests: list[int]) -> bool:
     verb = _AND_VERB.search(words, max(0, start - 80), start)
     if verb:
         # "Could you open the app and share your ..."
-        told = [*_USER_IS_TOLD.finditer(words, max(0, verb.start() - 200), verb.start())]
+        told = [*_compiled(_USER_IS_TOLD).finditer(words, max(0, verb.start() - 200), verb.start())]
         return bool(told) and not _BREAK.search(words, told[-1].end() - 1, verb.start() + 1)
     if at < 0 or not _JOINED.search(words, max(0, start - 20), start):
         return False

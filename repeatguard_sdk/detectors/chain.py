@@ -8,10 +8,9 @@ from collections.abc import Hashable, Iterable
 import attrs
 
 from repeatguard_sdk._ladder import check_threshold
-from repeatguard_sdk._observation import ObservationFacts
 from repeatguard_sdk._text import arguments_preview, first_line
+from repeatguard_sdk._wording import ObservationFacts
 from repeatguard_sdk.exceptions import PolicyError
-
 
 # Longer arguments are not rendered in full only to be counted.
 _LONGEST = 100_000

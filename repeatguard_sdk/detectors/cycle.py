@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from repeatguard_sdk._ledger import CYCLE_PERIODS, PairRing
+from repeatguard_sdk._ring import CYCLE_PERIODS, PairRing
 
 
 class Cycle(NamedTuple):
