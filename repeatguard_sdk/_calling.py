@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -11,7 +10,7 @@ from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._copies import clone_error
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._firsts import FirstCalls
-from repeatguard_sdk._flight import Landing
+from repeatguard_sdk._flight import Landing, wait_for
 from repeatguard_sdk._ledger import First
 from repeatguard_sdk._observation import Observation, append_to_result
 from repeatguard_sdk._options import OptionsView
@@ -108,8 +107,7 @@ class CallPath:
                 break
             if admitted.waiter is None:
                 return self._answer(admitted)
-            # The waiter's future is its own: cancelling the wait leaves the owner alone.
-            landing = await asyncio.wrap_future(admitted.waiter)
+            landing = await wait_for(admitted.waiter)
             if landing.how != "abandoned":
                 return self._share(landing)
         token = active.set(self._inside)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple
 
@@ -74,3 +76,16 @@ def land(waiters: list[Future[Landing]], landing: Landing) -> None:
     for waiter in waiters:
         if waiter.set_running_or_notify_cancel():
             waiter.set_result(landing)
+
+
+async def wait_for(waiter: Future[Landing]) -> Landing:
+    """Wait for a landing without blocking the event loop, under asyncio or trio.
+
+    The waiter's future is its own: cancelling the wait leaves the owner and the others alone.
+    """
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        # A thread waits, for a future of the standard library wakes no task of trio's.
+        landing: Landing = await trio.to_thread.run_sync(waiter.result, abandon_on_cancel=True)
+        return landing
+    return await asyncio.wrap_future(waiter)

@@ -83,7 +83,7 @@ _YOU = (
     f"|(?:is it|would it be) possible (?:for you )?to ){_ADV}"
 )
 _INTRO = _any("""thanks, thank you, ok, okay, sure, great, hi, hello, alright, got it, perfect,
-    sorry, yes, no, well, next, first, finally, otherwise, then, also, now, so, and, plus, please""")
+    sorry, yes, no, well, next, first, finally, otherwise, then, also, now, so, and, please""")
 _OPENS = rf"(?:(?<=^ )|(?<=[.;:?!\u2022(-] ))(?:(?:{_INTRO}){{1,2}}(?:(?:\w+ )?[,!] )?)?"
 _PURPOSE = r"(?<=^ )(?:to|in order to|for|before|after|if|once) (?:[^ ,;:.?]+ ){1,16}, "
 _REQUEST = (
