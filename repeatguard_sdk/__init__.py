@@ -13,6 +13,7 @@ from repeatguard_sdk._outcome import LoopStart, Outcome
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Registry, Tool, default_registry
 from repeatguard_sdk._run import Run
+from repeatguard_sdk._slot import Slot
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._tool import guarded_tool, spec_of
 from repeatguard_sdk._wording import ObservationFacts
@@ -32,6 +33,7 @@ __all__ = [
     "Registry",
     "RepeatGuardError",
     "Run",
+    "Slot",
     "StuckError",
     "Tool",
     "ToolSpec",

@@ -120,9 +120,7 @@ class CallPath:
         leave(active, token)
         return self._returned(admitted, tool, args, kwargs, result)
 
-    def _begin(
-        self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> First | None:
+    def _begin(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> First | None:
         """Try the short way; a call with an id, or a fault on that way, takes the full one."""
         if call_ids.get() is not None:
             return None

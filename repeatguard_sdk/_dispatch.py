@@ -110,9 +110,7 @@ def _misfit(tool: Tool, function: Callable[..., Any], arguments: dict[str, Any])
     }
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     named = {
-        name: p
-        for name, p in parameters.items()
-        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        name: p for name, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     }
     missing = [name for name, p in named.items() if p.default is p.empty and name not in arguments]
     unknown = [] if open_ended else [name for name in arguments if name not in named]

@@ -8,6 +8,7 @@ from typing import Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
+from repeatguard_sdk._copies import store
 from repeatguard_sdk._flight import Landing, land
 from repeatguard_sdk._identity import Identity, identify
 from repeatguard_sdk._joining import (
@@ -117,9 +118,7 @@ class Engine:
     def state_of(self, tool: Tool) -> ToolState:
         """Return the state of a tool; from here on its first calls may take the short way."""
         spec = tool.spec
-        state = self.ledger.state(
-            spec.name, spec.origin, changes=spec.effect in CHANGING_EFFECTS
-        )
+        state = self.ledger.state(spec.name, spec.origin, changes=spec.effect in CHANGING_EFFECTS)
         if tool not in self.plain and self._is_plain(spec):
             self.plain[tool] = state
         return state
@@ -168,9 +167,7 @@ class Engine:
             return
         call.count = self.chain.extend(spec.name, call.key, call.number)
         if call.count in advice.thresholds:
-            call.finding = Finding(
-                kind="repeat", count=call.count, cause="identical call in a row"
-            )
+            call.finding = Finding(kind="repeat", count=call.count, cause="identical call in a row")
 
     def _place(self, call: Admission, identity: Identity) -> None:
         """Share another call's outcome where there is one to share, else climb."""
@@ -323,6 +320,16 @@ class Engine:
         """Remember what ended the run, under the lock; the first one stands."""
         if self.ended is None:
             self.ended = call
+
+    def learn(self, facts: Mapping[str, Any]) -> None:
+        """Remember facts that the host tells, in copies of its own."""
+        limit = self.policy.max_result_bytes
+        kept = {fact: store(value, limit) for fact, value in facts.items()}
+        with self.lock:
+            for fact, value in facts.items():
+                copy = kept[fact]
+                self.ledger.known[fact] = value if copy is None else copy.value
+                self.ledger.answered.pop(fact, None)
 
     def user_spoke(self) -> None:
         """Open an epoch and clear what a person's words make moot."""

@@ -34,9 +34,7 @@ class FirstCalls:
         self._lock = engine.lock
         self._limit = engine.policy.max_result_bytes
 
-    def begin(
-        self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> First | None:
+    def begin(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> First | None:
         """Admit a first call; `None` where the full way has to look."""
         ledger = self._ledger
         state = self._engine.plain.get(tool)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple
@@ -88,4 +87,7 @@ async def wait_for(waiter: Future[Landing]) -> Landing:
         # A thread waits, for a future of the standard library wakes no task of trio's.
         landing: Landing = await trio.to_thread.run_sync(waiter.result, abandon_on_cancel=True)
         return landing
+    # Imported here, for it costs as much as the rest of the package, and is there when it is needed.
+    import asyncio
+
     return await asyncio.wrap_future(waiter)

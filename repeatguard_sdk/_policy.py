@@ -119,7 +119,9 @@ class Policy:
             msg = f'Policy: style={self.style!r} is neither "options" nor "bare" nor a callable'
             raise PolicyError(msg)
         if self.options is not None and not callable(self.options):
-            msg = f"Policy: options={self.options!r} is not callable; give a function of the options"
+            msg = (
+                f"Policy: options={self.options!r} is not callable; give a function of the options"
+            )
             raise PolicyError(msg)
 
     @classmethod

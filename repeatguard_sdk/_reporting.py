@@ -70,9 +70,7 @@ class Reporter:
                 count=finding.count if finding is not None else call.count,
                 cause=finding.cause if finding is not None else "identical call, other result",
                 key_digest="" if call.key is None else digest(call.key),
-                result_digest=(
-                    "" if entry is None or entry.token is None else digest(entry.token)
-                ),
+                result_digest=("" if entry is None or entry.token is None else digest(entry.token)),
                 preview="" if result is MISSING else quote(result, _PREVIEW),
                 style=style,
                 mode=call.mode,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -13,20 +13,20 @@ from repeatguard_sdk._admission import first_decision
 from repeatguard_sdk._arguments import check_options
 from repeatguard_sdk._binding import bind
 from repeatguard_sdk._call import CallDecision
-from repeatguard_sdk._calling import CallPath, ended_text
 from repeatguard_sdk._canonical import digest
-from repeatguard_sdk._dispatch import Ready, as_mapping, prepare
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._identity import fact_name, identify
 from repeatguard_sdk._memory import Memory
 from repeatguard_sdk._messages import messages
+from repeatguard_sdk._named_calls import ENDED, NEW, OPEN, NamedCalls
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._policy import Policy, mode_from_environment
-from repeatguard_sdk._refusing import count_refused
 from repeatguard_sdk._registry import Registry, default_registry
 from repeatguard_sdk._reporting import Reporter
-from repeatguard_sdk._scope import close_block, dispatching, open_block, take_signal
+from repeatguard_sdk._reviewing import review
+from repeatguard_sdk._scope import close_block, open_block, take_signal
+from repeatguard_sdk._slot import Slot
 from repeatguard_sdk._spec import find_record
 from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._turning import clocks_in, open_turn
@@ -36,14 +36,8 @@ from repeatguard_sdk.exceptions import RunStateError, StuckError, ToolDeclaratio
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NEW, _OPEN, _ENDED = "new", "open", "ended"
-_BAD_STATE = {
-    _NEW: "has not begun; use it inside `with Run(...) as run:`",
-    _ENDED: "has ended; a new task needs a new Run(...)",
-}
 
-
-class Run(CallPath):
+class Run(NamedCalls):
     """One agent task: every decorated tool called inside its block is counted before it runs.
 
     A run serves many threads and tasks at once; two runs never see each other. Entered once.
@@ -107,7 +101,8 @@ class Run(CallPath):
             on_stuck,
             deliver,
         )
-        self._state = _NEW
+        self._slots: dict[str, Slot] = {}
+        self._state = NEW
         self.outer: Any = None
         self._token: Any = None
         self._outcome: Outcome | None = None
@@ -115,11 +110,11 @@ class Run(CallPath):
     # -- the block -----------------------------------------------------------------------------
 
     def __enter__(self) -> Run:
-        if self._state != _NEW:
+        if self._state != NEW:
             msg = f"this run is {self._state}; one run is one `with` block, so make a new Run(...)"
             raise RunStateError(msg)
         self._memory.take()
-        self._state = _OPEN
+        self._state = OPEN
         self.guarding = True
         self._reporter.start()
         self._token = open_block(self)
@@ -132,7 +127,7 @@ class Run(CallPath):
         trace: TracebackType | None,
     ) -> bool:
         self.guarding = False
-        self._state = _ENDED
+        self._state = ENDED
         self._memory.release()
         close_block(self, self._token)
         signalled, rest = take_signal(error, self)
@@ -208,41 +203,35 @@ class Run(CallPath):
         with self._engine.lock:
             self._engine.ledger.generation += 1
 
-    def know(self, **facts: Any) -> None:
-        """Tell facts that need not be asked for; an `ask` tool with such a slot answers from here."""
-        self._check_open("know")
-        with self._engine.lock:
-            for name, value in facts.items():
-                self._engine.ledger.known[fact_name(name)] = value
-
-    def refused(
-        self,
-        tool: Any,
-        arguments: Mapping[str, Any] | str | None = None,
-        reason: str = "refused",
-        *,
-        denied: bool = False,
-    ) -> Observation | None:
-        """Count a call that never reached its tool: unknown name, bad arguments, denied.
+    def know(self, *slots: Slot, **facts: Any) -> None:
+        """Tell facts that need not be asked for; an `ask` tool with such a slot answers from here.
 
         Args:
-            tool: the name as the model wrote it, or the decorated function.
-            arguments: as the model gave them, parsed or not.
-            reason: what the model was told.
-            denied: whether a person or a rule forbade it: it is no option any more.
+            slots: other names of facts, for `review`: ``Slot("order_id", ["order no"])``.
+            facts: name and value.
         """
-        self._check_open("refused")
-        record = None if isinstance(tool, str) else find_record(tool)
-        name = tool if isinstance(tool, str) else record.spec.name if record else repr(tool)
-        found = self._toolset.find(name)
-        call = count_refused(
-            self._engine, found, name, as_mapping(arguments), reason, denied=denied
-        )
-        self._last = call
-        self._report(call)
-        if call.ends_run:
-            self._leave()
-        return call.observation
+        self._check_open("know")
+        for slot in slots:
+            self._slots[fact_name(slot.name)] = slot
+        self._engine.learn({fact_name(name): value for name, value in facts.items()})
+
+    def review(self, draft: str) -> Observation | None:
+        """Look whether a draft for the user asks for what the run already knows.
+
+        Plain code, English only: a sentence that asks, naming a fact that is known, and neither
+        stating its value nor meaning another item.
+
+        Returns:
+            What to tell the model instead of sending the draft; it does not wait in `observations`.
+        """
+        self._check_open("review")
+        found = review(self._engine, draft, self._slots)
+        if found is None:
+            return None
+        self._report(found)
+        if found.observation is not None:
+            self._unqueue(found.observation)
+        return found.observation
 
     # -- what the host asks --------------------------------------------------------------------
 
@@ -321,60 +310,7 @@ class Run(CallPath):
             raise RunStateError(msg)
         return bind(self, function)
 
-    # -- loops written by hand -----------------------------------------------------------------
-
-    def dispatch(
-        self, name: str, arguments: Mapping[str, Any] | str | None, call_id: str | None = None
-    ) -> Any:
-        """Execute a model's tool call by name and return what the model should get.
-
-        What does not fit (an unknown name, text that is no JSON, wrong arguments) reaches no tool:
-        it is counted, and answered with a sentence the model can use. What the tool raises is raised.
-
-        Args:
-            name: the tool's name.
-            arguments: a mapping, or JSON text of one.
-            call_id: the provider's id; the same id again is a redelivery, not a repeat.
-        """
-        ready = self._prepare(name, arguments)
-        if isinstance(ready, str):
-            return ready
-        if ready.tool.is_async:
-            msg = f"{name} is a coroutine function; write `await run.adispatch(...)`"
-            raise RunStateError(msg)
-        with dispatching(self, call_id):
-            return ready.function(**ready.arguments)
-
-    async def adispatch(
-        self, name: str, arguments: Mapping[str, Any] | str | None, call_id: str | None = None
-    ) -> Any:
-        """Execute a tool call as `dispatch` does, awaiting tools that are coroutine functions."""
-        ready = self._prepare(name, arguments)
-        if isinstance(ready, str):
-            return ready
-        with dispatching(self, call_id):
-            result = ready.function(**ready.arguments)
-            return await result if ready.tool.is_async else result
-
-    def _prepare(self, name: str, arguments: Mapping[str, Any] | str | None) -> Ready | str:
-        self._check_open("dispatch")
-        ready = prepare(name, arguments, self._toolset.by_name())
-        if isinstance(ready, Ready):
-            return ready
-        observation = self.refused(name, ready.arguments, ready.reason)
-        if self.outcome is not None:
-            return ended_text(self.outcome)
-        if observation is None:
-            return ready.reason
-        self._unqueue(observation)
-        return f"{ready.reason}\n\n{observation.text}"
-
     # -- inner ---------------------------------------------------------------------------------
-
-    def _check_open(self, what: str) -> None:
-        if self._state != _OPEN:
-            msg = f"run.{what}() was called on a run that {_BAD_STATE[self._state]}"
-            raise RunStateError(msg)
 
     def _leave_if_ended(self) -> None:
         if self._engine.ended is not None:
@@ -385,7 +321,9 @@ class Run(CallPath):
         outcome = self.outcome
         if outcome is None:
             finished = self._engine.finished
-            reason: Reason = "failed" if error is not None else "finished" if finished else "completed"
+            reason: Reason = (
+                "failed" if error is not None else "finished" if finished else "completed"
+            )
             text = "" if error is None else f"{type(error).__name__}: {error}"
             outcome = self._outcome = Outcome(
                 reason=reason, calls=self.calls, known=dict(self._engine.ledger.known), error=text

@@ -153,7 +153,9 @@ def _reordered(order: Callable[[Any], Any], options: tuple[Option, ...]) -> tupl
     chosen = tuple(order(options))
     wrong = [option for option in chosen if not isinstance(option, Option)]
     if wrong:
-        msg = f"Policy(options=...) returned {wrong[0]!r}; it must return the Option values it likes"
+        msg = (
+            f"Policy(options=...) returned {wrong[0]!r}; it must return the Option values it likes"
+        )
         raise TypeError(msg)
     return chosen
 
@@ -181,9 +183,7 @@ def result_of(entry: Entry | None) -> Any:
 def facts_of(ledger: Ledger) -> dict[str, Any]:
     """Return what the run knows, for a receiver who may change it."""
     kept = {name: store(value, _FACT_BYTES) for name, value in ledger.known.items()}
-    return {
-        name: ledger.known[name] if fact is None else fact.value for name, fact in kept.items()
-    }
+    return {name: ledger.known[name] if fact is None else fact.value for name, fact in kept.items()}
 
 
 def stuck_outcome(

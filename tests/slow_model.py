@@ -441,15 +441,8 @@ class SlowModel:
         mine = [o for o in self._since_user() if o.chained and same_key(o, line)]
         if not mine or mine[-1].stands_for == line.key:
             return line.key
-        first = mine[-1].stands_for
-        opened = self._opened_after(mine[-1])
-        if not opened:
-            return first
-        if "hard" in opened:
-            return line.key
-        # In a new epoch only a carried count still joins the two.
-        last = [o for o in self._since_user() if o.chained and o.stands_for == first][-1]
-        return first if self._is_carried(line, last) else line.key
+        # The verdict ends with its epoch.
+        return line.key if self._opened_after(mine[-1]) else mine[-1].stands_for
 
     def _last(self, line: Line) -> Line | None:
         """The newest line from which the call's chain counts on."""

@@ -35,13 +35,16 @@ LEVELS = """
 3.2  _arguments _joining _reporting _settling _speaking
 3.3  _withholding
 3.4  _engine
-3.5  _firsts _refusing _turning
+3.5  _firsts _refusing _reviewing _turning
 4.0  _calling
-4.1  _run
+4.1  _named_calls
+4.2  _run
 5.0  _tool
 6.0  testing
 """
 THIRD_PARTY = {"attrs", "wrapt"}
+# Slow to load and seldom needed. Their order is checked like that of all others.
+PUT_OFF = {("_reviewing", f"{TOP}.detectors.asked_again")}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MAX_LINES = 400
 
@@ -143,15 +146,15 @@ def test_only_the_two_dependencies_at_the_top() -> None:
 
 
 def test_imports_of_the_package_are_at_the_top() -> None:
-    """No function imports a module of the package: that would hide a cycle."""
-    wrong = [
-        (path.name, name)
+    """No function imports a module of the package, unless to put off loading it on purpose."""
+    found = {
+        (module_of(path), name)
         for path, tree in SOURCES.items()
         for inside in [late(tree)]
         for name, statement in imports(tree)
         if ours(name) is not None and statement in inside
-    ]
-    assert [] == wrong
+    }
+    assert found <= PUT_OFF
 
 
 def test_importing_loads_nothing_else() -> None:

@@ -355,6 +355,13 @@ def test_suspect_question_is_convicted_by_an_equal_answer() -> None:
     assert (call.executed, call.value.count, call.finding) == (True, 2, "repeat")
 
 
+@pytest.mark.parametrize("third", ["Colour", "colour"])
+def test_convicted_question_is_not_put_to_the_user_again(third: str) -> None:
+    """Its own answer opened the epoch the verdict belongs to: the third time ends the run unasked."""
+    call = last(f"ask(Colour)=blue ask(colour)=blue ask({third})=blue")
+    assert (call.decision, call.executed) == ("exit", False)
+
+
 @pytest.mark.parametrize("tool", ["write", "shell", "live", "done", "plan"])
 def test_only_reads_and_questions_are_suspected(tool: str) -> None:
     """Elsewhere another spelling is another call, whatever it gives."""

@@ -272,6 +272,9 @@ ONCE_DIFFERENT: dict[str, tuple[list[dict[str, Any]], list[Any]]] = {
         [*[call(0, "w", "~timeout")] * 3, call(1, "r", "x"), call(0, "w", "~timeout"), call(1, "r", "y")],
     ),
     "a suspected question is never convicted": ([ASK], [call(0, "a", "x"), call(0, "A", "x")]),
+    "a convicted question is asked again": (
+        [ASK], [call(0, "A", "x"), call(0, "a", "x"), call(0, "a", "x")]
+    ),
     "a first spelling that failed at first raises no suspicion": (
         [READ], [call(0, "A", "!bad"), call(0, "A", "x"), call(0, "a", "x")]
     ),

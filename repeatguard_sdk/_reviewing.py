@@ -1,0 +1,48 @@
+"""Drafts that ask the user for what the run already knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._call import Finding
+from repeatguard_sdk._engine import Engine
+from repeatguard_sdk._identity import fact_name
+from repeatguard_sdk._ledger import ToolState
+from repeatguard_sdk._slot import Slot
+from repeatguard_sdk._toolset import undeclared
+
+# A finding about a draft stands for a tool without a name.
+_NO_TOOL = undeclared("")
+
+
+def review(engine: Engine, draft: str, slots: Mapping[str, Slot]) -> Admission | None:
+    """Look for a question that the run could answer itself.
+
+    Args:
+        draft: what the agent is about to say to the user.
+        slots: by the name of their fact; a fact without one has the names that follow from it.
+
+    Returns:
+        What was found, as a call of no tool; `None` if the draft asks for nothing that is known.
+    """
+    # Imported here: its patterns take longer to load than the rest, and few hosts review drafts.
+    from repeatguard_sdk.detectors.asked_again import find_asked
+
+    mode = engine.mode_of(_NO_TOOL.spec)
+    if mode == "off":
+        return None
+    ledger = engine.ledger
+    with engine.lock:
+        known: dict[str, Any] = dict(ledger.known)
+    declared = [slots.get(fact) or Slot(fact) for fact in known]
+    asked = find_asked(draft, declared, known)
+    if asked is None:
+        return None
+    fact = fact_name(asked.slot)
+    call = Admission(_NO_TOOL, ToolState(""), ledger.calls, ledger.turn, ledger.epoch, mode)
+    call.fact = fact
+    call.began = (ledger.calls, ledger.turn)
+    call.finding = Finding(kind="asked_again", count=1, cause=f"{fact} is known")
+    return call
