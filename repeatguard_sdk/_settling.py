@@ -111,6 +111,9 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
         entry.retries = 0
     entry.count = call.count
     _move_epoch(ledger, policy, call, entry, outcome, changed=changed)
+    if call.key in call.state.aliases:
+        # An answer opens an epoch of its own: the verdict is about what holds from here on.
+        call.state.aliases[call.key] = (entry, ledger.epoch)
     entry.seen, entry.failed = True, outcome.failed
     entry.token, entry.error = outcome.token, outcome.error
     entry.transient = outcome.transient

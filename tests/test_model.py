@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from repeatguard_sdk import Registry, Run, guarded_tool
 from slow_model import EMPTY_RESULTS, Line, Outcome, SlowModel, Tool, fact_of
 
-EXAMPLES = int(os.environ.get("REPEATGUARD_MODEL_EXAMPLES", "1500"))
+EXAMPLES = int(os.environ.get("REPEATGUARD_MODEL_EXAMPLES", "3000"))
 
 
 class Broken(Exception):
