@@ -71,7 +71,7 @@ class Admission:
         self.number = number
         self.turn = turn
         self.epoch = epoch
-        self.mode = mode
+        self.mode: Mode = mode
 
     def arguments(self) -> Mapping[str, Any]:
         """Return the bound arguments, for a preview."""

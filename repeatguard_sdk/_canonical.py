@@ -79,7 +79,7 @@ def canonical(
         return text_token(fold_text(value) if folded else value)
     if cls is int or cls is _NONE:
         return cast(Hashable, value)
-    if cls is float and value == value:  # noqa: PLR0124 - NaN is not
+    if cls is float and value == value:
         return cast(Hashable, round(value, 2) if folded else value)
     raw = encode(value, pins, lenient=lenient, folded=folded)
     return raw if len(raw) <= _TOKEN_LIMIT else digested(raw)
@@ -88,7 +88,7 @@ def canonical(
 def _plain(value: Any) -> Any:
     try:
         return plain(value)
-    except Exception:  # noqa: BLE001 - `encode` meets it again, and says so
+    except Exception:
         return value
 
 
@@ -135,7 +135,7 @@ def comparable(result: Any, volatile: Volatile = ()) -> Hashable | None:
         return text_token(result)
     try:
         token = canonical(_stable(result, volatile), lenient=True)
-    except Exception:  # noqa: BLE001 - a result that cannot be compared is no error of the tool
+    except Exception:
         return None
     # None is the answer "no identity", so the result None needs another token.
     return b"N" if token is None else token
@@ -146,7 +146,7 @@ def _stable(result: Any, volatile: Volatile) -> Any:
     if callable(volatile):
         try:
             return volatile(result)
-        except Exception:  # noqa: BLE001 - compare the whole result then
+        except Exception:
             return result
     if not volatile:
         return result
@@ -192,7 +192,7 @@ def _error_token(error: BaseException, levels: int) -> Hashable:
         if "0x" in text:
             text = _ADDRESS.sub("0x", text)
         token: Hashable = text_token(text)
-    except Exception:  # noqa: BLE001 - an error that cannot be printed is told by its type
+    except Exception:
         token = None
     # Python 3.10 has no exception groups, but a backport of the same shape.
     inner: Any = getattr(error, "exceptions", None) if hasattr(type(error), "subgroup") else None

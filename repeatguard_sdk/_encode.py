@@ -61,7 +61,7 @@ def encode(
         return Walk(_find, pins, lenient=lenient, folded=folded).encode(value, 0)
     except NoIdentityError:
         raise
-    except Exception as error:  # noqa: BLE001 - the value's own code may raise anything
+    except Exception as error:
         raise refusal(value, f"encoding it raised {type(error).__name__}") from None
 
 

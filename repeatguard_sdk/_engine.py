@@ -23,7 +23,7 @@ from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._settling import Settled, failure, record, success
 from repeatguard_sdk._spec import ToolSpec
-from repeatguard_sdk._types import CHANGING_EFFECTS, Mode
+from repeatguard_sdk._types import CHANGING_EFFECTS, Mode, is_tuple
 from repeatguard_sdk._withholding import answer_known, redeliver, refuse_budget, withhold
 from repeatguard_sdk.detectors import repeat
 from repeatguard_sdk.detectors.chain import Advice, Chain
@@ -62,7 +62,7 @@ class Engine:
         self.plain: dict[Tool, ToolState] = {}
         self.chain = Chain()
         self.watch = StateWatch()
-        self._forced_mode = forced_mode
+        self._forced_mode: Mode | None = forced_mode
         self._on_uncountable = on_uncountable
         self._uncountable: set[str] = set()
 
@@ -208,9 +208,10 @@ class Engine:
         elif step.decision == "execute" or call.mode != "enforce" or ladder is None:
             call.would = step.decision
             self._execute(call, entry)
-        elif not redeliver(ledger, call, entry):
-            if not withhold(ledger, policy, call, entry, step, ladder):
-                self._execute(call, entry)
+        elif not (
+            redeliver(ledger, call, entry) or withhold(ledger, policy, call, entry, step, ladder)
+        ):
+            self._execute(call, entry)
 
     def answer_ended(self, call: Admission) -> None:
         """Answer a call after the end, from the ledger if the ledger has an answer."""
@@ -307,10 +308,11 @@ class Engine:
         land(waiters, landing)
 
     def _fill_slot(self, call: Admission, answer: Any) -> None:
-        if call.entry is None or not isinstance(call.entry.key, tuple):
+        key = None if call.entry is None else call.entry.key
+        if not is_tuple(key):
             return
         with self.lock:
-            fact = call.entry.key[-1]
+            fact = key[-1]
             self.ledger.known[fact] = answer
             self.ledger.answered[fact] = call.number
 

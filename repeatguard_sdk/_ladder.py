@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import attrs
@@ -51,7 +52,7 @@ class Ladder:
         ]
         for name, value in steps:
             check_threshold("Ladder", name, value)
-        for (low, first), (high, second) in zip(steps, steps[1:], strict=False):
+        for (low, first), (high, second) in itertools.pairwise(steps):
             if first > second:
                 msg = f"Ladder: {low}={first} comes after {high}={second}; write {low} <= {high}"
                 raise PolicyError(msg)

@@ -71,9 +71,9 @@ class Entry:
 
 
 # A call made once, with a result, is a plain tuple: a run may make a million of them.
-# (number, epoch, turn, generation, token, value or Stored or MISSING)
+# Its parts: number, epoch, turn, generation, token, and the value, a `Stored` of it, or `MISSING`.
 Once = tuple[int, int, int, int, Hashable, Any]
-# While it runs: (state, key, number, turn, epoch).
+# While it runs it is another one: state, key, number, turn and epoch.
 First = tuple["ToolState", Hashable, int, int, int]
 
 

@@ -73,7 +73,7 @@ def cents(value: Any) -> int | None:
             return None
         rounded = amount.quantize(_CENT, decimal.ROUND_HALF_UP, _EXACT)
         return int(rounded.scaleb(2, _EXACT))
-    except Exception:  # noqa: BLE001 - no number (ArithmeticError), or a value whose methods raise
+    except Exception:
         return None
 
 
@@ -88,7 +88,7 @@ def _tolerant(rule: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def apply(value: Any) -> Any:
         try:
             return rule(value)
-        except Exception:  # noqa: BLE001 - the user's code may raise anything
+        except Exception:
             return value
 
     return apply
@@ -103,7 +103,7 @@ def _each(rule: Callable[[Any], Any], value: Any) -> Any:
         if cls is set or cls is frozenset:
             return frozenset([rule(part) for part in value])
         return rule(value)
-    except Exception:  # noqa: BLE001 - a value that cannot even be looked at: `encode` will say so
+    except Exception:
         return value
 
 

@@ -132,9 +132,10 @@ class Run(NamedCalls):
         close_block(self, self._token)
         signalled, rest = take_signal(error, self)
         self._conclude(rest)
-        if self._outcome is not None and self._outcome.reason == "stuck":
-            if self._on_stuck == "raise" and rest is None:
-                raise StuckError(self._outcome) from None
+        outcome = self._outcome
+        stuck = outcome is not None and outcome.reason == "stuck"
+        if outcome is not None and stuck and self._on_stuck == "raise" and rest is None:
+            raise StuckError(outcome) from None
         if signalled and rest is not None:
             raise rest
         return signalled

@@ -219,12 +219,7 @@ def suspect(
 
 def _is_flat(key: Hashable) -> TypeGuard[tuple[Hashable, ...]]:
     """Tell whether a key shows all its texts: nested and long values are digests in it."""
-    if not is_tuple(key):
-        return False
-    for value in key:
-        if value.__class__ not in _FLAT:
-            return False
-    return True
+    return is_tuple(key) and all([value.__class__ in _FLAT for value in key])
 
 
 def _fold_arguments(

@@ -39,9 +39,11 @@ def options_view(ledger: Ledger, call: Admission, tools: Sequence[ToolSpec]) -> 
     for name, state in ledger.tools.items():
         called.add(name)
         budget = budgets.get(name)
-        if state.exhausted == ledger.epoch or state.denied:
-            exhausted.add(name)
-        elif budget is not None and state.executed >= budget:
+        if (
+            state.exhausted == ledger.epoch
+            or state.denied
+            or (budget is not None and state.executed >= budget)
+        ):
             exhausted.add(name)
         if state.errors > 1:
             failed.add(name)
@@ -137,7 +139,7 @@ def observe(
             brief=brief,
         )
 
-    observation = Observation(
+    return Observation(
         facts,
         finding=finding.kind,
         tool=name,
@@ -145,7 +147,6 @@ def observe(
         count=finding.count,
         first_call=first_call,
     )
-    return observation
 
 
 def _reordered(order: Callable[[Any], Any], options: tuple[Option, ...]) -> tuple[Option, ...]:

@@ -186,7 +186,7 @@ def type_name(cls: type) -> str:
     """``module.qualname``; a class that lies about it or raises gets a name all the same."""
     try:
         return f"{type.__getattribute__(cls, '__module__')}.{type.__getattribute__(cls, '__qualname__')}"
-    except Exception:  # noqa: BLE001 - a metaclass may do anything
+    except Exception:
         return "(unnamed)"
 
 
@@ -234,7 +234,7 @@ def _float(walk: Walk, value: float, depth: int) -> bytes:
     if value.is_integer():
         return b"i%x;" % int(value)
     # All NaNs are one value, whatever their bits.
-    return b"f" + _double(value) if value == value else b"n"  # noqa: PLR0124
+    return b"f" + _double(value) if value == value else b"n"
 
 
 def byte_string(walk: Walk, value: bytes | bytearray, depth: int) -> bytes:

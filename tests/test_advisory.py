@@ -261,7 +261,13 @@ def test_names_may_hold_a_star(options: dict[str, Any], expected: list[int]) -> 
 
 @pytest.mark.parametrize(
     ("thresholds", "words"),
-    [([1, 3], "2 or more"), ([3, 3], "duplicate"), ([True, 3], "True"), ([], "empty"), (["3"], "'3'")],
+    [
+        ([1, 3], "2 or more"),
+        ([3, 3], "duplicate"),
+        ([True, 3], "True"),
+        ([], "empty"),
+        (["3"], "'3'"),
+    ],
 )
 def test_bad_thresholds(thresholds: Any, words: str) -> None:
     """They are rejected where the policy is built."""
@@ -276,7 +282,9 @@ def test_a_bare_string_of_names_is_rejected(option: str) -> None:
         Policy.advisory(**{option: "track"})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("declaration", [{}, {"effect": "write"}, {"effect": "final"}, {"max_calls": 2}])
+@pytest.mark.parametrize(
+    "declaration", [{}, {"effect": "write"}, {"effect": "final"}, {"max_calls": 2}]
+)
 def test_nothing_is_ever_blocked(declaration: dict[str, Any]) -> None:
     """Twenty equal calls run twenty times, whatever they do, and the run goes on."""
     bench = Bench(**declaration)

@@ -19,10 +19,10 @@ import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import DIFFERENT, values
 
 from repeatguard_sdk import Policy, Registry, Run, guarded_tool
 from repeatguard_sdk.events import MemorySink
+from strategies import DIFFERENT, values
 
 LADDER = ["execute", "replay", "exit"]
 

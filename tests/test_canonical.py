@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import attrs
 import pytest
-import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strategies
 from repeatguard_sdk._canonical import (
     Pinned,
     canonical,

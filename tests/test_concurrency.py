@@ -287,9 +287,7 @@ def test_cancelled_tasks_do_not_disturb_the_others() -> None:
                 tasks[place].cancel()
                 if dice.random() < 0.3:
                     await asyncio.sleep(0)
-            values = await asyncio.wait_for(
-                asyncio.gather(*tasks, return_exceptions=True), LONG
-            )
+            values = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), LONG)
         return values, cancelled
 
     values, cancelled = asyncio.run(main())

@@ -284,12 +284,9 @@ def test_new_pairs_may_take_the_short_way(history: list[Any], fresh: set[int]) -
     """A pair told to be new leaves the ring as one that is compared and equals none."""
     slow, fast = PairRing(), PairRing()
     for place, (number, token) in enumerate(history):
-        if place in fresh:
-            number = 1000 + place
-            fast.append_new(number, token, "tool")
-        else:
-            fast.append(number, token, "tool")
-        slow.append(number, token, "tool")
+        mine = 1000 + place if place in fresh else number
+        (fast.append_new if place in fresh else fast.append)(mine, token, "tool")
+        slow.append(mine, token, "tool")
         assert completed(fast) == completed(slow)
 
 

@@ -231,13 +231,13 @@ class Shop:
     def method(self, item: str) -> str:
         return item
 
-    def odd(this, item: str) -> str:  # noqa: N805
+    def odd(this, item: str) -> str:
         return item
 
-    def inner_class(cls, item: str) -> str:  # noqa: N805
+    def inner_class(cls, item: str) -> str:
         return item
 
-    def inner_static(item: str) -> str:  # noqa: N805
+    def inner_static(item: str) -> str:
         return item
 
     outer_class = classmethod(inner_class)

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strategies
 from repeatguard_sdk import _rules
 from repeatguard_sdk._canonical import canonical, digest
 from repeatguard_sdk._key import CompiledKey, compile_key, generic_key

@@ -105,8 +105,8 @@ def test_another_policy_on_the_same_memory() -> None:
 def test_one_run_at_a_time() -> None:
     """Two runs at once on one memory would count each other's calls."""
     memory = Memory()
-    with Run(registry=TOOLS, memory=memory):
-        with pytest.raises(RunStateError, match="in use by another run"):
-            Run(registry=TOOLS, memory=memory).__enter__()
+    first = Run(registry=TOOLS, memory=memory)
+    with first, pytest.raises(RunStateError, match="in use by another run"):
+        Run(registry=TOOLS, memory=memory).__enter__()
     with Run(registry=TOOLS, memory=memory):
         pass

@@ -676,7 +676,7 @@ def test_a_bound_step_keeps_the_run_of_a_generator(tools: Tools) -> None:
     run = Run(registry=tools.registry)
     stream, steps = agent(run), []
     with ThreadPoolExecutor(1) as pool:
-        while (step := pool.submit(contextvars.Context().run, next, stream, None).result(LONG)):
+        while step := pool.submit(contextvars.Context().run, next, stream, None).result(LONG):
             steps.append(step)
     assert ["seen a"] * 2 == steps
     assert (True, 3) == (run.stuck, run.calls)

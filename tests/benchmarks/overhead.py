@@ -26,7 +26,9 @@ from repeatguard_sdk._tool import tool_of
 
 CALLS = 2_000
 TOOLS = Registry()
-NESTED = json.loads(json.dumps({"filters": [{"field": f"f{n}", "value": "x" * 20} for n in range(18)]}))
+NESTED = json.loads(
+    json.dumps({"filters": [{"field": f"f{n}", "value": "x" * 20} for n in range(18)]})
+)
 MEGABYTE = "x" * 1_000_000
 
 
@@ -36,7 +38,18 @@ def track(order_id: str, carrier: str, limit: int) -> str:
 
 
 def many(
-    a: str, b: str, c: str, d: str, e: int, f: int, g: int, h: bool, i: float, j: str, k: str, m: int
+    a: str,
+    b: str,
+    c: str,
+    d: str,
+    e: int,
+    f: int,
+    g: int,
+    h: bool,
+    i: float,
+    j: str,
+    k: str,
+    m: int,
 ) -> str:
     """Take twelve arguments."""
     return a
@@ -70,7 +83,11 @@ guard: Callable[..., Any] = guarded_tool
 READ = guard(registry=TOOLS, case_fold=["order_id"])(track)
 WRITE = guard(registry=TOOLS, name="write", effect="write")(track)
 LIVE = guard(registry=TOOLS, name="live", effect="live")(track)
-MANY, DEEP, LONG = guard(registry=TOOLS)(many), guard(registry=TOOLS)(deep), guard(registry=TOOLS)(long)
+MANY, DEEP, LONG = (
+    guard(registry=TOOLS)(many),
+    guard(registry=TOOLS)(deep),
+    guard(registry=TOOLS)(long),
+)
 ASYNC = guard(registry=TOOLS)(atrack)
 METHOD = Shop().track
 
