@@ -106,7 +106,7 @@ class Admission:
 
 def first_decision(first: First) -> CallDecision:
     """Return what became of a first call that needed no admission."""
-    state, _, number, turn, _ = first
+    state, _, number, (_, turn, _) = first
     return CallDecision(
         call=number,
         turn=turn,

@@ -49,7 +49,8 @@ class CallPath:
         deliver: Deliver,
     ) -> None:
         self._engine = engine
-        self._firsts = FirstCalls(engine)
+        firsts = FirstCalls(engine)
+        self._begin, self._settle_first = firsts.begin, firsts.settle
         self._reporter = reporter
         self._toolset = toolset
         self._on_stuck = on_stuck
@@ -80,6 +81,7 @@ class CallPath:
             landing = admitted.waiter.result()
             if landing.how != "abandoned":
                 return self._share(landing)
+        self._last = admitted
         token = active.set(self._inside)
         try:
             result = function(*args, **kwargs)
@@ -88,6 +90,8 @@ class CallPath:
             self._raised(admitted, tool, args, kwargs, error)
             raise
         active.reset(token)
+        if isinstance(admitted, tuple) and self._settle_first(admitted, tool, args, kwargs, result):
+            return result
         return self._returned(admitted, tool, args, kwargs, result)
 
     async def acall(
@@ -110,6 +114,7 @@ class CallPath:
             landing = await wait_for(admitted.waiter)
             if landing.how != "abandoned":
                 return self._share(landing)
+        self._last = admitted
         token = active.set(self._inside)
         try:
             result = await function(*args, **kwargs)
@@ -118,19 +123,9 @@ class CallPath:
             self._raised(admitted, tool, args, kwargs, error)
             raise
         leave(active, token)
+        if isinstance(admitted, tuple) and self._settle_first(admitted, tool, args, kwargs, result):
+            return result
         return self._returned(admitted, tool, args, kwargs, result)
-
-    def _begin(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> First | None:
-        """Try the short way; a call with an id, or a fault on that way, takes the full one."""
-        if call_ids.get() is not None:
-            return None
-        try:
-            first = self._firsts.begin(tool, args, kwargs)
-        except Exception:
-            return None
-        if first is not None:
-            self._last = first
-        return first
 
     def _admit(
         self,
@@ -158,15 +153,13 @@ class CallPath:
         kwargs: Mapping[str, Any],
         result: Any,
     ) -> Any:
-        """Settle a result, the short way where that will do, and hand it on."""
+        """Settle a result in full and hand it on."""
         call: Admission | None = None
         try:
-            if not isinstance(admitted, tuple):
-                call = admitted
-            elif self._firsts.settle(admitted, tool, args, kwargs, result):
-                return result
-            else:
+            if isinstance(admitted, tuple):
                 call = self._last = self._engine.promote(admitted, tool, args, kwargs)
+            else:
+                call = admitted
             self._engine.settle(call, result)
             self._report(call)
         except Exception as fault:

@@ -143,7 +143,6 @@ class Engine:
         """Begin the record of a call."""
         ledger = self.ledger
         ledger.calls += 1
-        state.calls += 1
         mode = self.mode_of(tool.spec)
         return Admission(tool, state, ledger.calls, ledger.turn, ledger.epoch, mode)
 
@@ -241,7 +240,7 @@ class Engine:
         self, first: First, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Admission:
         """Give a first call that turned out to be of interest an admission of its own."""
-        state, key, number, turn, epoch = first
+        state, key, number, (epoch, turn, _) = first
         call = Admission(tool, state, number, turn, epoch, "enforce")
         call.args, call.kwargs, call.key, call.executed = args, kwargs, key, True
         with self.lock:

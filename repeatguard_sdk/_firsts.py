@@ -1,22 +1,26 @@
 """The short way of the common call: a key not seen before, whose result is unlike any other.
 
-It allocates one tuple where the full way makes an admission and an entry, and gives up as soon as
-anything is of interest: the full way then sees the call as if it had come there at once.
+It allocates two tuples where the full way makes an admission and an entry, and gives up as soon as
+anything is of interest: the full way then sees the call as if it had come there at once. What is
+written out here for speed (the lock, the ring, the search for suspects) is named where it stands
+in full.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from sys import getsizeof
 from typing import Any
 
 from repeatguard_sdk._canonical import TEXT_LIMIT, comparable
-from repeatguard_sdk._copies import plain_size, store
+from repeatguard_sdk._copies import store
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._ledger import First
 from repeatguard_sdk._registry import Tool
+from repeatguard_sdk._scope import call_ids
 from repeatguard_sdk._settling import suspect
 from repeatguard_sdk._types import MISSING
-from repeatguard_sdk.detectors.same_outcome import found_nothing
+from repeatguard_sdk.detectors.same_outcome import found_nothing, may_be_nothing
 
 
 class FirstCalls:
@@ -26,35 +30,36 @@ class FirstCalls:
         engine: the run's; it tells which tools may take the short way.
     """
 
-    __slots__ = ("_engine", "_ledger", "_limit", "_lock")
+    __slots__ = ("_engine", "_ledger", "_limit", "_lock", "_plain")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._ledger = engine.ledger
         self._lock = engine.lock
+        self._plain = engine.plain
         self._limit = engine.policy.max_result_bytes
 
     def begin(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> First | None:
-        """Admit a first call; `None` where the full way has to look."""
-        ledger = self._ledger
-        state = self._engine.plain.get(tool)
-        if state is None:
+        """Admit a first call; `None` where the full way has to look, as for a call with an id."""
+        state = self._plain.get(tool)
+        if state is None or call_ids.get() is not None:
             return None
         try:
             key: Hashable = tool.keys.key(*args, **kwargs)
-        except TypeError:
+        except Exception:
+            # No identity, arguments that do not fit, a fault: the full way knows what to say.
             return None
+        ledger, once = self._ledger, state.once
         with self._lock:
+            if key in once or key in state.entries or key in state.aliases:
+                return None
             if self._engine.ended is not None:
                 return None
-            if key in state.once or key in state.entries or key in state.aliases:
-                return None
             ledger.calls = number = ledger.calls + 1
-            state.calls += 1
             state.executed += 1
             if state.changes:
                 ledger.changing_in_flight += 1
-            state.once[key] = first = (state, key, number, ledger.turn, ledger.epoch)
+            once[key] = first = (state, key, number, ledger.stamp)
         return first
 
     def settle(
@@ -66,37 +71,49 @@ class FirstCalls:
         result: Any,
     ) -> bool:
         """Record the result of a first call; false where the full way has to look."""
-        spec = tool.spec
-        token: Hashable
-        if type(result) is str and len(result) <= TEXT_LIMIT and not spec.volatile:
-            token = kept = result
-            size = plain_size(result)
-        else:
-            token = comparable(result, spec.volatile)
-            kept, size = self._keep(result)
-        if token is None or found_nothing(result, spec):
+        try:
+            spec = tool.spec
+            token: Hashable
+            if type(result) is str and len(result) <= TEXT_LIMIT and not spec.volatile:
+                token = kept = result
+                size = getsizeof(result)
+                if (spec.empty is not MISSING or may_be_nothing(result)) and found_nothing(
+                    result, spec
+                ):
+                    return False
+            else:
+                token = comparable(result, spec.volatile)
+                kept, size = self._keep(result)
+                if token is None or found_nothing(result, spec):
+                    return False
+            state, key, number, stamp = first
+            ledger = self._ledger
+            with self._lock:
+                if state.once.get(key) is not first or state.failures or state.empties:
+                    return False
+                if state.changes:
+                    ledger.changing_in_flight -= 1
+                    # A success of a write, or a new answer of an unknown tool.
+                    ledger.open_epoch(hard=spec.effect == "write")
+                    stamp = (ledger.epoch, stamp[1], stamp[2])
+                elif stamp[0] == ledger.epoch and suspect(
+                    ledger, state, tool.keys, key, token, args, kwargs
+                ):
+                    return False
+                state.once[key] = (number, stamp, token, kept)
+                state.has_spoken = ledger.progressed = True
+                state.found_call = state.found_entry = ledger.previous = number
+                ring = ledger.ring
+                if ring.quiet:
+                    ring.pairs.append((number, token, state.name))
+                else:
+                    ring.append_new(number, token, state.name)
+                ledger.stored_bytes += size
+                if ledger.stored_bytes > ledger.max_stored_bytes:
+                    ledger.shrink()
+        except Exception:
+            # A fault on this way is met again on the full one, which reports it.
             return False
-        state, key, number, turn, epoch = first
-        ledger = self._ledger
-        with self._lock:
-            if state.once.get(key) is not first or state.failures or state.empties:
-                return False
-            if state.changes:
-                ledger.changing_in_flight -= 1
-                # A success of a write, or a new answer of an unknown tool.
-                ledger.open_epoch(hard=spec.effect == "write")
-                epoch = ledger.epoch
-            elif (
-                epoch == ledger.epoch
-                and suspect(ledger, state, tool.keys, key, token, args, kwargs) is not None
-            ):
-                return False
-            state.once[key] = (number, epoch, turn, ledger.generation, token, kept)
-            state.has_spoken = ledger.progressed = True
-            state.found_call = state.found_entry = number
-            ledger.ring.append_new(number, (False, token), state.name)
-            ledger.previous = number
-            ledger.charge(size)
         return True
 
     def _keep(self, result: Any) -> tuple[Any, int]:

@@ -71,10 +71,12 @@ class Entry:
 
 
 # A call made once, with a result, is a plain tuple: a run may make a million of them.
-# Its parts: number, epoch, turn, generation, token, and the value, a `Stored` of it, or `MISSING`.
-Once = tuple[int, int, int, int, Hashable, Any]
-# While it runs it is another one: state, key, number, turn and epoch.
-First = tuple["ToolState", Hashable, int, int, int]
+# Its parts: number, stamp, token, and the value, a `Stored` of it, or `MISSING`.
+Once = tuple[int, "Stamp", Hashable, Any]
+# While it runs it is another one: its state, key, number and stamp.
+First = tuple["ToolState", Hashable, int, "Stamp"]
+# Epoch, turn and generation: when a call was made. All calls of one moment share one.
+Stamp = tuple[int, int, int]
 
 
 @attrs.define(eq=False)
@@ -112,7 +114,6 @@ class ToolState:
     results: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
     results_epoch: int = 0
     flights: dict[int, Flight] = attrs.field(factory=dict[int, Flight])
-    calls: int = 0
     executed: int = 0
     replayed: int = 0
     refused: int = 0
@@ -153,7 +154,7 @@ class ToolState:
     def begin_run(self) -> None:
         """Begin another run: counts and budgets start anew."""
         self.end_rows()
-        self.calls = self.executed = self.replayed = self.refused = self.joined = 0
+        self.executed = self.replayed = self.refused = self.joined = 0
         self.over_budget = 0
         self.exhausted = self.budget_turn = -1
         self.denied = False
@@ -188,6 +189,7 @@ class Ledger:
         # The newest epoch that a declared change opened, not only a tool of unknown effect.
         self.hard_epoch = 0
         self.generation = 0
+        self.stamp: Stamp = (0, 0, 0)
         self.tools: dict[str, ToolState] = {}
         self.ring = PairRing()
         # Number of the newest counted call's entry: bookkeeping looks at what lies between.
@@ -249,8 +251,20 @@ class Ledger:
     def open_epoch(self, *, hard: bool) -> None:
         """Say that the world may have changed; `hard` for a declared change."""
         self.epoch += 1
+        self.stamp = (self.epoch, self.turn, self.generation)
         if hard:
             self.hard_epoch = self.epoch
+
+    def open_turn(self) -> None:
+        """Say that the model was asked again."""
+        self.turn += 1
+        self.turns_marked = True
+        self.stamp = (self.epoch, self.turn, self.generation)
+
+    def open_generation(self) -> None:
+        """Say that the model lost its history to a compaction."""
+        self.generation += 1
+        self.stamp = (self.epoch, self.turn, self.generation)
 
     def forget_calls(self) -> None:
         """Clear counts, rows and stored results: a user may ask for exactly that retry."""
@@ -269,13 +283,13 @@ class Ledger:
             self.charge(stored.size)
 
     def charge(self, size: int) -> None:
-        """Count the bytes of a result; past the budget the oldest results go.
-
-        A quarter of the budget is freed at once, so that the search for them is paid rarely.
-        """
+        """Count the bytes of a result; past the budget the oldest results go."""
         self.stored_bytes += size
-        if self.stored_bytes <= self.max_stored_bytes:
-            return
+        if self.stored_bytes > self.max_stored_bytes:
+            self.shrink()
+
+    def shrink(self) -> None:
+        """Drop the oldest results until a quarter of the budget is free: the search is paid rarely."""
         goal = self.max_stored_bytes * 3 // 4
         for _, state, key in sorted(self._holders(), key=lambda holder: holder[0]):
             if self.stored_bytes <= goal:
@@ -285,7 +299,7 @@ class Ledger:
     def _holders(self) -> Iterator[tuple[int, ToolState, Hashable]]:
         for state in self.tools.values():
             for key, once in state.once.items():
-                if len(once) == _ONCE_FIELDS and once[5] is not MISSING:
+                if _is_made(once) and once[3] is not MISSING:
                     yield once[0], state, key
             for key, entry in state.entries.items():
                 if entry.stored is not None:
@@ -294,8 +308,8 @@ class Ledger:
     def _drop(self, state: ToolState, key: Hashable) -> None:
         once = state.once.get(key)
         if once is not None:
-            self.stored_bytes -= size_of(once[5])
-            state.once[key] = (*once[:5], MISSING)
+            self.stored_bytes -= size_of(once[3])
+            state.once[key] = (*once[:3], MISSING)
             return
         entry = state.entries[key]
         if entry.stored is not None:
@@ -307,7 +321,7 @@ class Ledger:
         found: dict[int, tuple[ToolState, Hashable, Any]] = {}
         for state in self.tools.values():
             for key, once in state.once.items():
-                if len(once) == _ONCE_FIELDS:
+                if _is_made(once):
                     found[once[0]] = (state, key, once)
             for key, entry in state.entries.items():
                 if entry.seen:
@@ -319,7 +333,9 @@ class Ledger:
         ]
 
 
-_ONCE_FIELDS = 6
+def _is_made(known: Once | First) -> TypeGuard[Once]:
+    """Tell a call that was made from one that is running."""
+    return type(known[0]) is int
 
 
 def size_of(value: Any) -> int:
@@ -337,12 +353,12 @@ def _is_stored(value: Any) -> TypeGuard[Stored[Any]]:
 
 def _entry(state: ToolState, key: Hashable, known: Any) -> Entry:
     """Make the entry of a call that was made once, or that runs for the first time."""
-    if len(known) != _ONCE_FIELDS:
-        _, _, number, _, epoch = known
+    if not _is_made(known):
+        _, _, number, stamp = known
         entry = Entry(state.name, key, number)
-        entry.flight = state.flights[number] = Flight(epoch)
+        entry.flight = state.flights[number] = Flight(stamp[0])
         return entry
-    number, epoch, turn, generation, token, value = known
+    number, (epoch, turn, generation), token, value = known
     stored: Stored[Any] | None = None
     if value is not MISSING:
         stored = _as_stored(value)

@@ -202,7 +202,7 @@ class Run(NamedCalls):
         """Say that the model lost its history: each stored result may be delivered once more."""
         self._check_open("compacted")
         with self._engine.lock:
-            self._engine.ledger.generation += 1
+            self._engine.ledger.open_generation()
 
     def know(self, *slots: Slot, **facts: Any) -> None:
         """Tell facts that need not be asked for; an `ask` tool with such a slot answers from here.

@@ -219,7 +219,7 @@ def suspect(
 
 def _is_flat(key: Hashable) -> TypeGuard[tuple[Hashable, ...]]:
     """Tell whether a key shows all its texts: nested and long values are digests in it."""
-    return is_tuple(key) and all([value.__class__ in _FLAT for value in key])
+    return is_tuple(key) and _FLAT.issuperset(map(type, key))
 
 
 def _fold_arguments(
@@ -293,8 +293,7 @@ def _look(
         return
     row = _add_to_row(ledger, policy, call, outcome)
     if spec.effect != "live" and not outcome.transient:
-        token = None if outcome.token is None else (outcome.failed, outcome.token)
-        add_pair(ledger, policy, call, entry, token)
+        add_pair(ledger, policy, call, entry, pair_token(outcome.token, failed=outcome.failed))
     if call.finding is None and row is not None:
         call.finding = Finding(kind="same_outcome", count=row.length, cause=row.what)
 
@@ -322,6 +321,11 @@ def _look_at_count(policy: Policy, call: Admission, entry: Entry, outcome: Settl
         entry.noted = True
         if not call.fact:
             call.finding = Finding(kind="repeat", count=call.count, cause=cause)
+
+
+def pair_token(token: Hashable, *, failed: bool) -> Hashable:
+    """Return the identity of an outcome in the ring, where an error equals no result."""
+    return ("failed", token) if failed else token
 
 
 def add_pair(

@@ -32,8 +32,7 @@ def open_turn(engine: Engine, state: Any, ignore: Iterable[str]) -> Admission | 
     token = no_progress.identity_of(state, ignore) if given else None
     ledger, watch, ladder = engine.ledger, engine.watch, engine.policy.no_progress
     with engine.lock:
-        ledger.turn += 1
-        ledger.turns_marked = True
+        ledger.open_turn()
         if given:
             ladder = ladder or _WITH_STATE
             count = no_progress.next_state(watch, token, ledger.turn, ledger.calls)

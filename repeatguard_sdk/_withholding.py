@@ -13,7 +13,7 @@ from repeatguard_sdk._joining import answer_from
 from repeatguard_sdk._ladder import Ladder
 from repeatguard_sdk._ledger import Entry, Ledger
 from repeatguard_sdk._policy import Policy
-from repeatguard_sdk._settling import add_pair, identical_cause
+from repeatguard_sdk._settling import add_pair, identical_cause, pair_token
 from repeatguard_sdk.detectors.repeat import Step
 
 
@@ -47,7 +47,8 @@ def withhold(
     )
     ledger.previous = entry.number
     if spec.effect != "bookkeeping" and not entry.transient:
-        add_pair(ledger, policy, call, entry, (entry.failed, entry.token))
+        token = pair_token(entry.token, failed=entry.failed)
+        add_pair(ledger, policy, call, entry, token)
     _count_withheld(ledger, call)
     return True
 

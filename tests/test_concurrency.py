@@ -378,7 +378,7 @@ def test_a_fault_of_the_guard_leaves_no_waiter_behind(
             go.clear()
             entered.clear()
             done.clear()
-            monkeypatch.setattr(type(run._firsts), "settle", fault)
+            monkeypatch.setattr(run, "_settle_first", lambda *_: False)
         for name in ("settle", "settle_error"):
             monkeypatch.setattr(run._engine, name, fault)
         bound, before = run.bind(write), run.calls

@@ -326,7 +326,7 @@ def test_ring_keeps_no_more_than_its_longest_lap() -> None:
         ring.append(number, "x", "tool")
     assert len(ring.pairs) == PERIODS[-1]
     ring.clear()
-    assert ring.pairs == []
+    assert list(ring.pairs) == []
     assert completed(ring) is None
 
 

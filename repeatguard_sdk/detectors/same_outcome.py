@@ -59,6 +59,12 @@ def found_nothing(result: Any, spec: ToolSpec) -> bool:
         return False
 
 
+def may_be_nothing(text: str) -> bool:
+    """Tell whether a text may have found nothing, by its first character: most begin otherwise."""
+    first = text[:1]
+    return not first.isalnum() or first in _FIRST
+
+
 def _is_empty(result: Any) -> bool:
     if result is None:
         return True
@@ -78,9 +84,7 @@ def _is_empty_text(text: str) -> bool:
     text = text.strip()
     if not text:
         return True
-    first = text[0]
-    if first.isalnum() and first not in _FIRST:
-        # Most results end here, before any pattern is tried.
+    if not may_be_nothing(text):
         return False
     if text[0] in "[{" or text == "null":
         try:
