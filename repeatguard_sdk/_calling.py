@@ -73,7 +73,10 @@ class CallPath:
         while admitted is None or not isinstance(admitted, tuple):
             admitted = self._admit(tool, args, kwargs, admitted)
             if admitted is None:
-                return function(*args, **kwargs)
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    self.passed_by(tool)
             if admitted.executed:
                 break
             if admitted.waiter is None:
@@ -106,7 +109,10 @@ class CallPath:
         while admitted is None or not isinstance(admitted, tuple):
             admitted = self._admit(tool, args, kwargs, admitted)
             if admitted is None:
-                return await function(*args, **kwargs)
+                try:
+                    return await function(*args, **kwargs)
+                finally:
+                    self.passed_by(tool)
             if admitted.executed:
                 break
             if admitted.waiter is None:
@@ -126,6 +132,10 @@ class CallPath:
         if isinstance(admitted, tuple) and self._settle_first(admitted, tool, args, kwargs, result):
             return result
         return self._returned(admitted, tool, args, kwargs, result)
+
+    def passed_by(self, tool: Tool) -> None:
+        """Take note of a call that was let through: its mode is off, or another tool made it."""
+        self._engine.passed_by(tool)
 
     def _admit(
         self,

@@ -280,15 +280,20 @@ class Engine:
             land(waiters, landing)
 
     def _record(self, call: Admission, outcome: Settled) -> None:
-        if call.entry is None:
-            self.ledger.previous = 0
-            self.ledger.ring.clear()
-        elif call.counts or not (outcome.failed or call.would == "join"):
-            record(self.ledger, self.policy, call, outcome)
+        spec, ledger = call.tool.spec, self.ledger
+        if call.entry is not None and (call.counts or not (outcome.failed or call.would == "join")):
+            record(ledger, self.policy, call, outcome)
             if call.ends_run:
                 self.end(call)
-            if call.tool.spec.effect == "final" and not outcome.failed:
-                self.finished = True
+        else:
+            if call.entry is None:
+                ledger.previous = 0
+                ledger.ring.clear()
+            # What is not counted may have changed the world all the same.
+            if not outcome.failed or outcome.transient or spec.effect == "unknown":
+                self._change(spec)
+        if spec.effect == "final" and not outcome.failed:
+            self.finished = True
         # Last, for a call that was convicted has the entry of the first one now.
         remember_id(self.ledger, call, ok=not outcome.failed)
 
@@ -298,13 +303,21 @@ class Engine:
         Args:
             landing: what its waiters get instead, where the tool did its work and the guard failed.
         """
-        effect = call.tool.spec.effect
         with self.lock:
-            if effect in CHANGING_EFFECTS and not (call.landed or self.policy.whole_run):
+            if not call.landed:
                 # Nobody knows what was done before it was killed.
-                self.ledger.open_epoch(hard=effect != "unknown")
+                self._change(call.tool.spec)
             waiters = depart(self.ledger, call, landing)
         land(waiters, landing)
+
+    def passed_by(self, tool: Tool) -> None:
+        """Take note of a call that was let through unguarded: it may have changed the world."""
+        with self.lock:
+            self._change(tool.spec)
+
+    def _change(self, spec: ToolSpec) -> None:
+        if spec.effect in CHANGING_EFFECTS and not self.policy.whole_run:
+            self.ledger.open_epoch(hard=spec.effect != "unknown")
 
     def _fill_slot(self, call: Admission, answer: Any) -> None:
         key = None if call.entry is None else call.entry.key

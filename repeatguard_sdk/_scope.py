@@ -33,6 +33,10 @@ class Inside:
         self.run = run
         self.guarding = False
 
+    def passed_by(self, tool: Any) -> None:
+        """Tell the run of a tool that was called by a tool: it is not counted, but may change things."""
+        self.run.passed_by(tool)
+
 
 def open_block(run: Any) -> Token[str | None]:
     """Make a run the active one, and note what was so before it.

@@ -157,8 +157,13 @@ def spec_of(obj: Any) -> ToolSpec | None:
 
 def _call(tool: Tool, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     run = active.get()
-    if run is None or not run.guarding:
+    if run is None:
         return wrapped(*args, **kwargs)
+    if not run.guarding:
+        try:
+            return wrapped(*args, **kwargs)
+        finally:
+            run.passed_by(tool)
     if instance is None and args and tool.spec.receiver is not None:
         wrapped, args = _bound(wrapped, args)
     return run.call(tool, wrapped, args, kwargs)
@@ -166,8 +171,13 @@ def _call(tool: Tool, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> An
 
 async def _acall(tool: Tool, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     run = active.get()
-    if run is None or not run.guarding:
+    if run is None:
         return await wrapped(*args, **kwargs)
+    if not run.guarding:
+        try:
+            return await wrapped(*args, **kwargs)
+        finally:
+            run.passed_by(tool)
     if instance is None and args and tool.spec.receiver is not None:
         wrapped, args = _bound(wrapped, args)
     return await run.acall(tool, wrapped, args, kwargs)

@@ -32,6 +32,9 @@ class FakeRun:
         self.guarding = True
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
+    def passed_by(self, tool: Any) -> None:
+        """Hear of a call that is not guarded."""
+
     def call(self, tool: Any, wrapped: Any, args: Any, kwargs: Any) -> Any:
         self.calls.append((tool.spec.name, tool.keys.arguments(*args, **kwargs)))
         return wrapped(*args, **kwargs)
