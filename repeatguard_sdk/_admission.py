@@ -23,7 +23,7 @@ class Admission:
         entry: what the ledger knows of its key; `None` for a call without identity.
         counts: whether it counts at all; a redelivered call id and a retry do not.
         count: how many equal calls this makes.
-        epoch: the epoch it was admitted in.
+        epoch, drift: what they were when it was admitted.
         flight: set while it runs and others may join it.
         joined, waiter: set when it waits for another call's flight.
         landed: whether its execution has ended, whatever came of it.
@@ -58,6 +58,7 @@ class Admission:
     observation: Observation | None = None
     differed: bool | None = None
     call_id: str | None = None
+    drift: int = 0
     silent: bool = False
     began: tuple[int, int] | None = None
     args: tuple[Any, ...] = ()
@@ -106,7 +107,7 @@ class Admission:
 
 def first_decision(first: First) -> CallDecision:
     """Return what became of a first call that needed no admission."""
-    state, _, number, (_, turn, _) = first
+    state, _, number, (_, turn, _, _) = first
     return CallDecision(
         call=number,
         turn=turn,

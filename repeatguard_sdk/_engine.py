@@ -95,7 +95,7 @@ class Engine:
                 call.args, call.kwargs, call.call_id = args, kwargs, call_id
             else:
                 call = again
-                call.epoch, call.waiter = ledger.epoch, None
+                call.epoch, call.drift, call.waiter = ledger.epoch, ledger.drift, None
                 # It has joined nothing, as it turned out.
                 call.decision, call.would, call.counts = "execute", "execute", True
                 call.state.joined -= 1
@@ -144,7 +144,9 @@ class Engine:
         ledger = self.ledger
         ledger.calls += 1
         mode = self.mode_of(tool.spec)
-        return Admission(tool, state, ledger.calls, ledger.turn, ledger.epoch, mode)
+        call = Admission(tool, state, ledger.calls, ledger.turn, ledger.epoch, mode)
+        call.drift = ledger.drift
+        return call
 
     def identify(
         self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -240,8 +242,9 @@ class Engine:
         self, first: First, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Admission:
         """Give a first call that turned out to be of interest an admission of its own."""
-        state, key, number, (epoch, turn, _) = first
+        state, key, number, (epoch, turn, _, drift) = first
         call = Admission(tool, state, number, turn, epoch, "enforce")
+        call.drift = drift
         call.args, call.kwargs, call.key, call.executed = args, kwargs, key, True
         with self.lock:
             entry = self.ledger.find(state, key)

@@ -95,7 +95,7 @@ class FirstCalls:
                     ledger.changing_in_flight -= 1
                     # A success of a write, or a new answer of an unknown tool.
                     ledger.open_epoch(hard=spec.effect == "write")
-                    stamp = (ledger.epoch, stamp[1], stamp[2])
+                    stamp = (ledger.epoch, *stamp[1:])
                 elif stamp[0] == ledger.epoch and suspect(
                     ledger, state, tool.keys, key, token, args, kwargs
                 ):

@@ -29,6 +29,7 @@ class Entry:
         number: number of the call that made it; its identity in the ledger.
         count: equal calls in a row in the present window; the ladder is read from it.
         epoch: the epoch its newest outcome belongs to, -1 for none.
+        drift: how often live tools had changed their answers by then.
         turn, turn_epoch: turn and epoch of its newest counted call, -1 before any.
         told_turn: the turn in which its outcome was told once more, after a compaction.
         first_call, first_turn: where the present count began.
@@ -51,6 +52,7 @@ class Entry:
     number: int
     count: int = 0
     epoch: int = -1
+    drift: int = 0
     turn: int = -1
     turn_epoch: int = -1
     told_turn: int = -1
@@ -75,8 +77,8 @@ class Entry:
 Once = tuple[int, "Stamp", Hashable, Any]
 # While it runs it is another one: its state, key, number and stamp.
 First = tuple["ToolState", Hashable, int, "Stamp"]
-# Epoch, turn and generation: when a call was made. All calls of one moment share one.
-Stamp = tuple[int, int, int]
+# Epoch, turn, generation and drift: when a call was made. All calls of one moment share one.
+Stamp = tuple[int, int, int, int]
 
 
 @attrs.define(eq=False)
@@ -189,7 +191,9 @@ class Ledger:
         # The newest epoch that a declared change opened, not only a tool of unknown effect.
         self.hard_epoch = 0
         self.generation = 0
-        self.stamp: Stamp = (0, 0, 0)
+        # How often a live tool has given another answer than before.
+        self.drift = 0
+        self.stamp: Stamp = (0, 0, 0, 0)
         self.tools: dict[str, ToolState] = {}
         self.ring = PairRing()
         # Number of the newest counted call's entry: bookkeeping looks at what lies between.
@@ -251,20 +255,32 @@ class Ledger:
     def open_epoch(self, *, hard: bool) -> None:
         """Say that the world may have changed; `hard` for a declared change."""
         self.epoch += 1
-        self.stamp = (self.epoch, self.turn, self.generation)
         if hard:
             self.hard_epoch = self.epoch
+        self._restamp()
+
+    def note_drift(self) -> None:
+        """Say that a live tool gave another answer: the world moves by itself.
+
+        It opens no epoch, for a clock moves too and would let every loop escape; but a stored
+        outcome from before it is looked at again and not served.
+        """
+        self.drift += 1
+        self._restamp()
+
+    def _restamp(self) -> None:
+        self.stamp = (self.epoch, self.turn, self.generation, self.drift)
 
     def open_turn(self) -> None:
         """Say that the model was asked again."""
         self.turn += 1
         self.turns_marked = True
-        self.stamp = (self.epoch, self.turn, self.generation)
+        self._restamp()
 
     def open_generation(self) -> None:
         """Say that the model lost its history to a compaction."""
         self.generation += 1
-        self.stamp = (self.epoch, self.turn, self.generation)
+        self._restamp()
 
     def forget_calls(self) -> None:
         """Clear counts, rows and stored results: a user may ask for exactly that retry."""
@@ -358,7 +374,7 @@ def _entry(state: ToolState, key: Hashable, known: Any) -> Entry:
         entry = Entry(state.name, key, number)
         entry.flight = state.flights[number] = Flight(stamp[0])
         return entry
-    number, (epoch, turn, generation), token, value = known
+    number, (epoch, turn, generation, drift), token, value = known
     stored: Stored[Any] | None = None
     if value is not MISSING:
         stored = _as_stored(value)
@@ -368,6 +384,7 @@ def _entry(state: ToolState, key: Hashable, known: Any) -> Entry:
         number,
         count=1,
         epoch=epoch,
+        drift=drift,
         turn=turn,
         turn_epoch=epoch,
         first_call=number,

@@ -44,6 +44,19 @@ def is_filled(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
     return spec.slot is not None and isinstance(key, tuple) and key[-1] in ledger.known
 
 
+def has_drifted(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
+    """Tell whether a live tool has given another answer since the entry's newest outcome.
+
+    The world moves then, and the stored outcome may be stale: the call runs, and an equal
+    result counts on. A write stays done, and a known fact stays known.
+    """
+    return (
+        entry.drift != ledger.drift
+        and (entry.failed or spec.effect not in ("write", "final"))
+        and not is_filled(entry, spec, ledger)
+    )
+
+
 def is_carried(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
     """Tell whether a noted key keeps its count although its epoch has passed.
 
@@ -72,6 +85,10 @@ def before(
         count = entry.count + 1
         if ladder is None:
             return Step("execute", count)
+        if not whole_run and has_drifted(entry, spec, ledger):
+            # Told to a model that has lost it, an equal answer costs nothing.
+            lost = entry.generation < ledger.generation
+            return Step("execute", entry.count if lost else count)
         if ladder.exit is not None and count >= ladder.exit:
             return Step("exit", count)
         if ladder.withhold is not None and count >= ladder.withhold:
