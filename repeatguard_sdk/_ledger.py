@@ -29,7 +29,7 @@ class Entry:
         number: number of the call that made it; its identity in the ledger.
         count: equal calls in a row in the present window; the ladder is read from it.
         epoch: the epoch its newest outcome belongs to, -1 for none.
-        drift: how often live tools had changed their answers by then.
+        drift: how often live tools had given new answers by then.
         turn, turn_epoch: turn and epoch of its newest counted call, -1 before any.
         told_turn: the turn in which its outcome was told once more, after a compaction.
         first_call, first_turn: where the present count began.
@@ -191,7 +191,7 @@ class Ledger:
         # The newest epoch that a declared change opened, not only a tool of unknown effect.
         self.hard_epoch = 0
         self.generation = 0
-        # How often a live tool has given another answer than before.
+        # How often a live tool has given a new answer, or another one than before.
         self.drift = 0
         self.stamp: Stamp = (0, 0, 0, 0)
         self.tools: dict[str, ToolState] = {}
@@ -260,7 +260,7 @@ class Ledger:
         self._restamp()
 
     def note_drift(self) -> None:
-        """Say that a live tool gave another answer: the world moves by itself.
+        """Say that a live tool gave a new answer: the world moves by itself.
 
         It opens no epoch, for a clock moves too and would let every loop escape; but a stored
         outcome from before it is looked at again and not served.

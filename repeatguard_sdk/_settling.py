@@ -103,7 +103,6 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
         return
     entry, equal = _compare(ledger, policy, call, entry, outcome)
     changed = not equal and not _same_answer(entry, outcome)
-    entry_was_seen = entry.seen
     if changed and outcome.reached:
         ledger.progressed = True
     if not equal:
@@ -121,7 +120,7 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
     if not (outcome.failed or outcome.empty):
         call.state.found_call, call.state.found_entry = call.number, entry.number
     entry.drift = call.drift
-    if changed and entry_was_seen and call.tool.spec.effect == "live":
+    if changed and outcome.reached and call.tool.spec.effect == "live":
         ledger.note_drift()
     entry.turn, entry.turn_epoch, entry.last_call = call.turn, entry.epoch, call.number
     entry.generation = ledger.generation

@@ -1,4 +1,4 @@
-"""A world that moves by itself: nothing stored is served across a live tool's changed answer."""
+"""A world that moves by itself: nothing stored is served across a live tool's new answer."""
 
 from __future__ import annotations
 
@@ -45,13 +45,15 @@ def test_a_failure_is_not_refused_once_the_poll_has_changed() -> None:
 
 def test_an_unchanged_poll_lets_nothing_through() -> None:
     """Ten equal answers are no sign that anything moved."""
-    played = walk("read=1", *["poll=running"] * 10, "read=1")
+    played = walk("poll=running", "read=1", *["poll=running"] * 10, "read=1")
     assert played[-1].decision == "replay"
 
 
-def test_the_first_answer_of_a_poll_is_no_change() -> None:
-    """There is nothing it could differ from."""
-    assert walk("read=1", "poll=running", "read=1")[-1].decision == "replay"
+def test_the_first_answer_of_a_poll_may_be_the_news() -> None:
+    """Nobody knows what it would have said before: the read runs once, and is stored again."""
+    played = walk("read=pending", "poll=done", "read=ready", "poll=done", "read=ready")
+    assert [call.decision for call in played[::2]] == ["execute", "execute", "replay"]
+    assert played[2].returned == "ready"
 
 
 def test_a_clock_between_equal_reads_does_not_hide_the_loop() -> None:
@@ -85,7 +87,7 @@ def test_a_known_fact_stays_known() -> None:
 
 def test_an_unknown_tool_runs_again_where_it_would_have_been_withheld() -> None:
     """Its third equal call is replayed only while nothing moved."""
-    still = walk("shell=x", "shell=x", "poll=1", "shell=x")
+    still = walk("poll=1", "shell=x", "shell=x", "poll=1", "shell=x")
     moved = walk("shell=x", "poll=1", "shell=x", "poll=2", "shell=x")
     assert still[-1].decision == "replay"
     assert moved[-1].executed

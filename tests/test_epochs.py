@@ -68,6 +68,7 @@ AFRESH = {
     "progress": "*progress",
     "a change from outside": "*external_change",
     "a message of the user": "*user_message",
+    "a poll": "live(l)=7",
 }
 UNMOVED = {
     "another read": "other(o)",
@@ -75,7 +76,6 @@ UNMOVED = {
     "a write that failed": "write(w)!denied",
     "a hand-off that failed": "done(d)!denied",
     "a question without an answer": "ask(colour)!nobody",
-    "a poll": "live(l)=7",
     "a plan": "plan(p)=noted",
     "a page": "page(p)=1",
     "a time-out of a read": "other(o)!timeout",

@@ -45,7 +45,7 @@ def is_filled(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
 
 
 def has_drifted(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
-    """Tell whether a live tool has given another answer since the entry's newest outcome.
+    """Tell whether a live tool has given a new answer since the entry's newest outcome.
 
     The world moves then, and the stored outcome may be stale: the call runs, and an equal
     result counts on. A write stays done, and a known fact stays known.

@@ -5,8 +5,10 @@
 Every guard is installed in a virtual environment of its own and used as its README says a tool call is
 guarded. Each round starts one process a guard, in turn, so that a busy moment of the machine falls on
 all alike. A process makes distinct calls with three keyword arguments and results that differ, then
-calls that are repeated three times, each of these in a run of its own. Figures are medians over the
-rounds, in brackets the lowest and the highest; compare rows of one table, never two tables.
+calls that are repeated three times, each of these in a run of its own; what a repeat costs includes
+what is raised and said. The bare call of a guard without a decorator is one by a dict of arguments.
+Figures are medians over the rounds, in brackets the lowest and the highest; compare rows of one table,
+never two tables.
 The environments take a minute to make; FOLDER keeps them (else they are made and removed).
 """
 
@@ -82,22 +84,21 @@ def why_not(folder: Path, peer: Peer) -> str:
 
 def measured(folder: Path, peer: Peer, calls: int) -> dict[str, Any] | None:
     """Measure one guard in its environment, away from the user's files."""
-    home = folder / "home"
-    home.mkdir(exist_ok=True)
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "REPEATGUARD", "RUNBOUND", "HERMES", "AGENT", "AURA"))
     }
     command = [str(python_of(folder, peer)), str(WORKER.resolve())]
-    done = subprocess.run(
-        [*command, peer.name, str(calls)],
-        env={**kept, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(home)},
-        cwd=home,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory(dir=folder) as home:
+        done = subprocess.run(
+            [*command, peer.name, str(calls)],
+            env={**kept, "PYTHONDONTWRITEBYTECODE": "1", "HOME": home},
+            cwd=home,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if done.returncode:
         print(f"{peer.name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
         return None
@@ -129,11 +130,11 @@ def table(peers: dict[Peer, str], took: dict[str, list[dict[str, Any]]], calls: 
     middle = {
         name: statistics.median(each["above"] for each in rounds) for name, rounds in took.items()
     }
-    ours, least = (middle.get(name, float("nan")) for name in (OURS, FLOOR))
-    bare = [each["bare"] for rounds in took.values() for each in rounds]
+    ours, least = middle[OURS], middle[FLOOR]
+    bare = [each["bare"] for each in took[OURS]]
     python = ".".join(map(str, sys.version_info[:3]))
-    print(f"Python {python}, {calls:,} distinct calls; a bare call takes {spread(bare)} us; x sets")
-    print("the cost above it in relation to that of ours, and of the floor.\n")
+    print(f"Python {python}, {calls:,} distinct calls; a bare call takes {spread(bare)} us.")
+    print("The ratios are those of the microseconds above the bare call.\n")
     print("| guard | us a call above the bare one | x ours | x floor ", end="")
     print("| the same call again: 2nd / 3rd / 4th | us a repeat, all in all | used |")
     print("|---|---|---|---|---|---|---|")
