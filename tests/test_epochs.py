@@ -68,7 +68,6 @@ AFRESH = {
     "progress": "*progress",
     "a change from outside": "*external_change",
     "a message of the user": "*user_message",
-    "a poll": "live(l)=7",
 }
 UNMOVED = {
     "another read": "other(o)",

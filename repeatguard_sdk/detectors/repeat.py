@@ -52,6 +52,7 @@ def has_drifted(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
     """
     return (
         entry.drift != ledger.drift
+        and spec.withheld
         and (entry.failed or spec.effect not in ("write", "final"))
         and not is_filled(entry, spec, ledger)
     )
