@@ -31,9 +31,9 @@ Where DESIGN is silent, this is what we decided:
 - A call that never reached its tool climbs the ladder of failures (a live tool's that of live) apart
   from the calls that did; it is a failure in the tool's row (names nobody declared share one) and
   ends no row of empties.
-- Where a live tool has given a new or another answer since, nothing is served from store (but a write that
-  was done, and a filled slot): the call runs, and an equal outcome counts on. If the model had lost
-  it to a compaction, its count stays.
+- Where a live tool has given a new or another answer since, nothing is served from store (but a
+  write that was done, and a filled slot): the call runs, and an equal outcome counts on. If the
+  model had lost it to a compaction, its count stays.
 - A filled slot is answered from the first question on (count 1), with the finding `asked_again`.
 """
 
