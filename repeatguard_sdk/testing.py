@@ -64,6 +64,10 @@ class PlayedCall:
     finding: str | None = None
     value: CallDecision | None = attrs.field(default=None, repr=False)
 
+    def __getitem__(self, name: str) -> Any:
+        """Return an attribute by name, for tables of expectations: ``played["decision"]``."""
+        return getattr(self, name)
+
 
 def play(scenario: Mapping[str, Any], policy: Policy | None = None) -> list[PlayedCall]:
     """Walk a scenario and return what became of each of its calls, in order.

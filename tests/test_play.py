@@ -553,3 +553,9 @@ def test_a_mapping_of_ones_own_is_a_scenario() -> None:
         {"tools": MappingProxyType({"look_up": {}}), "steps": (step(result="a"), step(result="a"))}
     )
     assert decisions(play(scenario)) == ["execute", "replay"]
+
+
+def test_a_played_call_is_read_by_name_too() -> None:
+    """A table of expectations names the fields it looks at."""
+    (call,) = play({"tools": {"look": {}}, "steps": [{"tool": "look", "args": {}, "result": 1}]})
+    assert [call[name] for name in ("decision", "executed", "returned")] == ["execute", True, 1]
