@@ -60,7 +60,7 @@ def _check_ladder(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
 
 @attrs.frozen(kw_only=True)
 class Policy:
-    """What the guard does at which count; the default is the table of DESIGN section 4.
+    """What the guard does at which count; the default is the table in the README.
 
     Args:
         mode: "enforce"; "advise" (observations only, every call runs); "observe" (events only,

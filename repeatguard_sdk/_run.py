@@ -45,7 +45,7 @@ class Run(NamedCalls):
     Args:
         tools: the tools the model was given, as decorated functions or methods; default: the
             registry's. They are what the options of an observation are made of.
-        policy: how hard the guard acts; default: the table of DESIGN section 4.
+        policy: how hard the guard acts; default: the table in the README.
         run_id: default: a random one.
         on_stuck: "exit" leaves the block and `outcome` tells; "raise" raises `StuckError` at
             its end; "flag" raises nothing: calls are answered from the ledger and `stuck` is true.

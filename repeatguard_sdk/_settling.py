@@ -295,7 +295,7 @@ def _look(
     if spec.effect == "bookkeeping" or spec.repeatable:
         return
     row = _add_to_row(ledger, policy, call, outcome)
-    if spec.effect != "live" and not outcome.transient:
+    if call.counts and spec.effect != "live" and not outcome.transient:
         add_pair(ledger, policy, call, entry, pair_token(outcome.token, failed=outcome.failed))
     if call.finding is None and row is not None:
         call.finding = Finding(kind="same_outcome", count=row.length, cause=row.what)

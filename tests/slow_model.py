@@ -1,9 +1,9 @@
-"""A slow, obvious model of DESIGN section 4: one list of lines, read from its end for each call.
+"""A slow, obvious model of the ladder: one list of lines, read from its end for each call.
 
 Nothing is kept between two calls but the history. Each rule below is one short function with the
-sentence of DESIGN it stands for; a reader can check it against the table.
+rule it stands for; a reader can check it against the README's table.
 
-Where DESIGN is silent, this is what we decided:
+What the table does not say, and the guard does:
 
 - A new or changed failure of an unknown tool opens an epoch as its answers do.
 - A success of a final tool opens an epoch as a write does. An empty answer of an ask is none: it
@@ -145,7 +145,7 @@ class Line:
 
 
 class SlowModel:
-    """Says of each call what DESIGN section 4 makes of it."""
+    """Says of each call what the ladder makes of it."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []

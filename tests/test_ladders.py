@@ -1,4 +1,4 @@
-"""Every row of the table of DESIGN section 4, at every count, in every policy and mode."""
+"""Every row of the ladder's table, at every count, in every policy and mode."""
 
 from __future__ import annotations
 

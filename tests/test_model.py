@@ -306,6 +306,13 @@ ONCE_DIFFERENT: dict[str, tuple[list[dict[str, Any]], list[Any]]] = {
         [call(0, "a", ""), call(0, "b", "no results"), Refused(0, "c", "denied"), call(0, "a b", "")],
     ),
     "a refused call's count is not carried": ([SHELL], [GHOST, GHOST, call(0, "a", "x"), GHOST]),
+    "another spelling of the same turn is part of a cycle": (
+        [READ],
+        [
+            call(0, "A", "x"), Refused(0, "A", "denied"), TURN, call(0, "A", "x"),
+            call(0, "a", "x"), Refused(0, "A", "denied"),
+        ],
+    ),
     "a refused call of the same turn, after a write": (
         [WRITE], [TURN, Refused(0, "a", "denied"), call(0, "b", "x"), Refused(0, "a", "denied")]
     ),

@@ -1,4 +1,4 @@
-"""The ladder of equal calls (DESIGN section 4): which step a call stands on before it runs."""
+"""The ladder of equal calls: which step a call stands on before it runs."""
 
 from __future__ import annotations
 
