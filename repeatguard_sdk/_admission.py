@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from repeatguard_sdk._call import CallDecision, Finding
+from repeatguard_sdk._entry import Entry, First, ToolState
 from repeatguard_sdk._flight import Flight, Landing
-from repeatguard_sdk._ledger import Entry, First, ToolState
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._types import MISSING, Decision, Mode

@@ -9,9 +9,9 @@ from typing import Any
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._copies import clone_error
 from repeatguard_sdk._engine import Engine
+from repeatguard_sdk._entry import First
 from repeatguard_sdk._firsts import FirstCalls
 from repeatguard_sdk._flight import Landing, wait_for
-from repeatguard_sdk._ledger import First
 from repeatguard_sdk._observation import Observation, append_to_result
 from repeatguard_sdk._options import OptionsView
 from repeatguard_sdk._outcome import Outcome

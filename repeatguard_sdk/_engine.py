@@ -9,6 +9,7 @@ from typing import Any
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._copies import store
+from repeatguard_sdk._entry import Entry, First, ToolState
 from repeatguard_sdk._flight import Landing, land
 from repeatguard_sdk._identity import Identity, identify
 from repeatguard_sdk._joining import (
@@ -18,7 +19,7 @@ from repeatguard_sdk._joining import (
     share,
     take_off,
 )
-from repeatguard_sdk._ledger import Entry, First, Ledger, ToolState
+from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._settling import Settled, failure, record, success
@@ -53,6 +54,7 @@ class Engine:
         self.policy = policy
         self.ledger = ledger
         ledger.max_stored_bytes = policy.max_stored_bytes
+        ledger.max_entries = policy.max_entries
         # Protects the ledger and `ended`; held for the few lines of an admission or a
         # settlement, never while a tool, a sink or a user's callable runs.
         self.lock = threading.Lock()

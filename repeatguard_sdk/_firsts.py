@@ -15,10 +15,10 @@ from typing import Any
 from repeatguard_sdk._canonical import TEXT_LIMIT, comparable
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._engine import Engine
-from repeatguard_sdk._ledger import First
+from repeatguard_sdk._entry import First
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._scope import call_ids
-from repeatguard_sdk._settling import suspect
+from repeatguard_sdk._settling import TRIM_EVERY, suspect
 from repeatguard_sdk._types import MISSING
 from repeatguard_sdk.detectors.same_outcome import found_nothing, may_be_nothing
 
@@ -111,6 +111,8 @@ class FirstCalls:
                 ledger.stored_bytes += size
                 if ledger.stored_bytes > ledger.max_stored_bytes:
                     ledger.shrink()
+                if not number % TRIM_EVERY:
+                    ledger.trim()
         except Exception:
             # A fault on this way is met again on the full one, which reports it.
             return False

@@ -6,8 +6,9 @@ from concurrent.futures import Future
 from typing import Literal
 
 from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._entry import Entry
 from repeatguard_sdk._flight import Flight, Landing
-from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._text import first_line
 from repeatguard_sdk._types import CHANGING_EFFECTS
 

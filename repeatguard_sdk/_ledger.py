@@ -7,175 +7,15 @@ make the same ledger, so a workflow engine may replay it.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
-from typing import Any, TypeGuard
+from typing import Any
 
-import attrs
-
-from repeatguard_sdk._copies import Stored, plain_size
-from repeatguard_sdk._flight import Flight
+from repeatguard_sdk._copies import Stored
+from repeatguard_sdk._entry import Entry, Stamp, ToolState, entry_of, is_made, size_of
 from repeatguard_sdk._ring import PairRing
 from repeatguard_sdk._types import MISSING
-
-
-@attrs.define(eq=False)
-class Entry:
-    """What the run knows of one key that needs more than a line: seen twice, failed, or joined.
-
-    Attributes:
-        tool: the tool's name.
-        key: the key of the first call; aliases (suspects that were convicted) share the entry.
-        number: number of the call that made it; its identity in the ledger.
-        count: equal calls in a row in the present window; the ladder is read from it.
-        epoch: the epoch its newest outcome belongs to, -1 for none.
-        drift: how often live tools had given new answers by then.
-        turn, turn_epoch: turn and epoch of its newest counted call, -1 before any.
-        told_turn: the turn in which its outcome was told once more, after a compaction.
-        first_call, first_turn: where the present count began.
-        last_call: number of the newest counted call.
-        total: calls of this key in the whole run.
-        token: identity of the newest outcome, `None` if it has none.
-        seen: whether it has had an outcome at all.
-        failed: whether that outcome is an error.
-        error: the stored error, without traceback.
-        transient: whether that error is a transient one.
-        noted: whether an observation about it was given in the present count.
-        retries: transient failures that counted for nothing.
-        generation: the compaction after which its stored result was last delivered.
-        stored: the result kept for a replay.
-        flight: its running execution.
-    """
-
-    tool: str
-    key: Hashable
-    number: int
-    count: int = 0
-    epoch: int = -1
-    drift: int = 0
-    turn: int = -1
-    turn_epoch: int = -1
-    told_turn: int = -1
-    first_call: int = 0
-    first_turn: int = 0
-    last_call: int = 0
-    total: int = 0
-    token: Hashable = None
-    seen: bool = False
-    failed: bool = False
-    error: BaseException | None = None
-    transient: bool = False
-    noted: bool = False
-    retries: int = 0
-    generation: int = 0
-    stored: Stored[Any] | None = None
-    flight: Flight | None = None
-
-
-# A call made once, with a result, is a plain tuple: a run may make a million of them.
-# Its parts: number, stamp, token, and the value, a `Stored` of it, or `MISSING`.
-Once = tuple[int, "Stamp", Hashable, Any]
-# While it runs it is another one: its state, key, number and stamp.
-First = tuple["ToolState", Hashable, int, "Stamp"]
-# Epoch, turn, generation and drift: when a call was made. All calls of one moment share one.
-Stamp = tuple[int, int, int, int]
-
-
-@attrs.define(eq=False)
-class ToolState:
-    """What the run knows of one tool, whatever the arguments.
-
-    Attributes:
-        origin: the function behind the name; another one of that name has a state of its own.
-        changes: whether a call of it may change the world.
-        once: by key, the calls made once, and those that are running for the first time.
-        entries: by key, the others.
-        aliases: by key, a suspect's verdict: the entry it repeats, and the epoch that holds for.
-        results: result to the key, or to fold and key of each call, that had it in `results_epoch`.
-        flights: number to flight, of running first calls that others wait for.
-        executed: how often it ran; its budget is counted here.
-        errors, empties, failures: lengths of the present rows of outcomes.
-        error_token: the error that `errors` counts.
-        failures_noted, empties_noted: whether the present row was spoken of.
-        failed_turn, empty_turn: the turn that was last counted in it.
-        has_spoken: whether it ever gave a result that is not blank.
-        found_call, found_entry: newest call whose result found something, and its entry's number.
-        exhausted: the epoch in which a call of it was replayed or refused, -1 for none.
-        denied: whether a call of it was refused before it reached the tool.
-        over_budget: turns with calls beyond its budget; `budget_turn` is the newest of them.
-    """
-
-    name: str
-    origin: str = ""
-    changes: bool = False
-    once: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
-    entries: dict[Hashable, Entry] = attrs.field(factory=dict[Hashable, Entry])
-    aliases: dict[Hashable, tuple[Entry, int]] = attrs.field(
-        factory=dict[Hashable, tuple[Entry, int]]
-    )
-    results: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
-    results_epoch: int = 0
-    flights: dict[int, Flight] = attrs.field(factory=dict[int, Flight])
-    executed: int = 0
-    replayed: int = 0
-    refused: int = 0
-    joined: int = 0
-    errors: int = 0
-    empties: int = 0
-    failures: int = 0
-    error_token: Hashable = None
-    failures_noted: bool = False
-    empties_noted: bool = False
-    failed_turn: int | None = None
-    empty_turn: int | None = None
-    has_spoken: bool = False
-    found_call: int = 0
-    found_entry: int = 0
-    exhausted: int = -1
-    denied: bool = False
-    over_budget: int = 0
-    budget_turn: int = -1
-
-    def end_failures(self) -> None:
-        """Forget the present row of failures."""
-        self.errors = self.failures = 0
-        self.error_token = self.failed_turn = None
-        self.failures_noted = False
-
-    def end_empties(self) -> None:
-        """Forget the present row of results that found nothing."""
-        self.empties = 0
-        self.empty_turn = None
-        self.empties_noted = False
-
-    def end_rows(self) -> None:
-        """Forget both rows."""
-        self.end_failures()
-        self.end_empties()
-
-    def begin_run(self) -> None:
-        """Begin another run: counts and budgets start anew."""
-        self.end_rows()
-        self.executed = self.replayed = self.refused = self.joined = 0
-        self.over_budget = 0
-        self.exhausted = self.budget_turn = -1
-        self.denied = False
-        for entry in self.entries.values():
-            entry.count = min(entry.count, 1)
-            entry.noted = False
-            entry.turn = -1
-            entry.retries = 0
-
-    def forget(self) -> None:
-        """Forget calls and rows; what was executed stays counted."""
-        self.once.clear()
-        self.entries.clear()
-        self.aliases.clear()
-        self.results.clear()
-        self.end_rows()
-        self.exhausted = self.budget_turn = -1
-        self.over_budget = 0
-        self.denied = False
 
 
 class Ledger:
@@ -207,6 +47,7 @@ class Ledger:
         self.progressed = True
         self.stored_bytes = 0
         self.max_stored_bytes = 0
+        self.max_entries = 0
 
     def begin_run(self) -> None:
         """Begin another run on the same memory: what was learnt stays, what was counted does not."""
@@ -244,7 +85,7 @@ class Ledger:
         if entry is None:
             known = state.once.pop(key, None)
             if known is not None:
-                entry = state.entries[key] = _entry(state, key, known)
+                entry = state.entries[key] = entry_of(state, key, known)
         return entry
 
     def add(self, state: ToolState, key: Hashable, number: int) -> Entry:
@@ -312,10 +153,34 @@ class Ledger:
                 break
             self._drop(state, key)
 
+    def trim(self) -> None:
+        """Forget the oldest calls of each tool, if there are more than a run may keep.
+
+        A quarter of the limit is freed at once, each tool giving its share.
+
+        Done in the order they were made, which the dicts keep, so that it costs what it frees.
+        """
+        kept = sum(len(state.once) + len(state.entries) for state in self.tools.values())
+        if kept <= self.max_entries:
+            return
+        share = 1 - 0.75 * self.max_entries / kept
+        for state in self.tools.values():
+            for key in list(itertools.islice(state.once, int(len(state.once) * share))):
+                if is_made(state.once[key]):
+                    self._drop(state, key)
+                    del state.once[key]
+            for key in list(itertools.islice(state.entries, int(len(state.entries) * share))):
+                if state.entries[key].flight is None:
+                    self._drop(state, key)
+                    del state.entries[key]
+            # They only lead to calls; a suspicion that is lost is a call that runs.
+            state.results.clear()
+            state.aliases.clear()
+
     def _holders(self) -> Iterator[tuple[int, ToolState, Hashable]]:
         for state in self.tools.values():
             for key, once in state.once.items():
-                if _is_made(once) and once[3] is not MISSING:
+                if is_made(once) and once[3] is not MISSING:
                     yield once[0], state, key
             for key, entry in state.entries.items():
                 if entry.stored is not None:
@@ -324,7 +189,8 @@ class Ledger:
     def _drop(self, state: ToolState, key: Hashable) -> None:
         once = state.once.get(key)
         if once is not None:
-            self.stored_bytes -= size_of(once[3])
+            if once[3] is not MISSING:
+                self.stored_bytes -= size_of(once[3])
             state.once[key] = (*once[:3], MISSING)
             return
         entry = state.entries[key]
@@ -337,62 +203,13 @@ class Ledger:
         found: dict[int, tuple[ToolState, Hashable, Any]] = {}
         for state in self.tools.values():
             for key, once in state.once.items():
-                if _is_made(once):
+                if is_made(once):
                     found[once[0]] = (state, key, once)
             for key, entry in state.entries.items():
                 if entry.seen:
                     found[entry.number] = (state, key, entry)
         chosen = sorted(heapq.nlargest(limit, found))
         return [
-            known if isinstance(known, Entry) else _entry(state, key, known)
+            known if isinstance(known, Entry) else entry_of(state, key, known)
             for state, key, known in (found[number] for number in chosen)
         ]
-
-
-def _is_made(known: Once | First) -> TypeGuard[Once]:
-    """Tell a call that was made from one that is running."""
-    return type(known[0]) is int
-
-
-def size_of(value: Any) -> int:
-    """Return the bytes charged for a result that was kept as it is, or copied."""
-    return value.size if _is_stored(value) else plain_size(value)
-
-
-def _as_stored(value: Any) -> Stored[Any]:
-    return value if _is_stored(value) else Stored(value, plain_size(value), True)
-
-
-def _is_stored(value: Any) -> TypeGuard[Stored[Any]]:
-    return isinstance(value, Stored)
-
-
-def _entry(state: ToolState, key: Hashable, known: Any) -> Entry:
-    """Make the entry of a call that was made once, or that runs for the first time."""
-    if not _is_made(known):
-        _, _, number, stamp = known
-        entry = Entry(state.name, key, number)
-        entry.flight = state.flights[number] = Flight(stamp[0])
-        return entry
-    number, (epoch, turn, generation, drift), token, value = known
-    stored: Stored[Any] | None = None
-    if value is not MISSING:
-        stored = _as_stored(value)
-    return Entry(
-        state.name,
-        key,
-        number,
-        count=1,
-        epoch=epoch,
-        drift=drift,
-        turn=turn,
-        turn_epoch=epoch,
-        first_call=number,
-        first_turn=turn,
-        last_call=number,
-        total=1,
-        token=token,
-        seen=True,
-        generation=generation,
-        stored=stored,
-    )

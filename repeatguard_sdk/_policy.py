@@ -84,6 +84,7 @@ class Policy:
         options: replaces the order of the options; takes and returns a sequence of them.
         max_result_bytes: larger results are not stored.
         max_stored_bytes: results stored in one run altogether; the oldest go first.
+        max_entries: distinct calls remembered in one run; past it the oldest quarter is forgotten.
 
     Raises:
         PolicyError: a value that makes no sense, with what to write instead.
@@ -107,6 +108,7 @@ class Policy:
     advice: Advice | None = attrs.field(default=None, validator=_check_advice)
     max_result_bytes: int = attrs.field(default=1_000_000, validator=_check_size)
     max_stored_bytes: int = attrs.field(default=32_000_000, validator=_check_size)
+    max_entries: int = attrs.field(default=100_000, validator=_check_size)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.whole_run, bool):

@@ -8,8 +8,8 @@ from typing import Any
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._engine import Engine
+from repeatguard_sdk._entry import ToolState
 from repeatguard_sdk._identity import fact_name
-from repeatguard_sdk._ledger import ToolState
 from repeatguard_sdk._slot import Slot
 from repeatguard_sdk._toolset import undeclared
 

@@ -12,8 +12,9 @@ from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._canonical import comparable, comparable_error
 from repeatguard_sdk._copies import Stored, clone_error, store
+from repeatguard_sdk._entry import Entry, ToolState
 from repeatguard_sdk._key import CompiledKey
-from repeatguard_sdk._ledger import Entry, Ledger, ToolState
+from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._types import CHANGING_EFFECTS, is_tuple
@@ -28,6 +29,8 @@ _FINDING_EFFECTS = frozenset({"read", "ask", "unknown"})
 # Text of these is folded to raise suspicion: they ask, and a question may be spelled in two ways.
 FOLDED_EFFECTS = frozenset({"read", "ask"})
 _DIGITS = re.compile(r"\d+")
+# How often a run looks whether it remembers too many calls.
+TRIM_EVERY = 1_024
 _FLAT = frozenset({str, int, float, type(None)})
 
 
@@ -127,6 +130,8 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
     if not equal or entry.stored is None:
         ledger.keep(entry, outcome.stored)
     _look(ledger, policy, call, entry, outcome, equal=equal)
+    if not call.number % TRIM_EVERY:
+        ledger.trim()
 
 
 def _same_answer(entry: Entry, outcome: Settled) -> bool:

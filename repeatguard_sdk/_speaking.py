@@ -8,7 +8,8 @@ from typing import Any, TypeGuard
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import TriedCall
 from repeatguard_sdk._copies import store
-from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._entry import Entry
+from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._options import Option, OptionsView, build_options
 from repeatguard_sdk._outcome import LoopStart, Outcome

@@ -8,8 +8,8 @@ from typing import Any
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._engine import Engine
+from repeatguard_sdk._entry import ToolState
 from repeatguard_sdk._ladder import Ladder
-from repeatguard_sdk._ledger import ToolState
 from repeatguard_sdk._toolset import undeclared
 from repeatguard_sdk._types import MISSING
 from repeatguard_sdk.detectors import no_progress

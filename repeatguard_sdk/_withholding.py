@@ -9,9 +9,10 @@ from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._canonical import comparable
 from repeatguard_sdk._copies import store
+from repeatguard_sdk._entry import Entry
 from repeatguard_sdk._joining import answer_from
 from repeatguard_sdk._ladder import Ladder
-from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._settling import add_pair, identical_cause, pair_token
 from repeatguard_sdk.detectors.repeat import Step

@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import json
 import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -684,3 +685,43 @@ def test_copies_are_made_for_the_first_receiver_too() -> None:
         before = copy.deepcopy(tool.call())
         shared["state"] = "closed"
         assert tool.call() == before
+
+
+# -- how many calls are remembered ---------------------------------------------------------------
+
+
+def test_the_oldest_calls_are_forgotten_past_a_limit() -> None:
+    """A run of any length takes bounded memory; what it forgot runs again as a first call."""
+    ran: list[str] = []
+
+    @guarded_tool(registry=Registry())
+    def look(key: str) -> str:
+        ran.append(key)
+        return f"seen {key}"
+
+    with Run([look], policy=Policy(max_entries=1_000)) as run:
+        for number in range(5_000):
+            look(f"k{number}")
+        state = run._engine.ledger.tools["look"]
+        assert len(state.once) + len(state.entries) <= 2_024
+        look("k4999")
+        assert len(ran) == 5_000
+        look("k0")
+    assert ran[-1] == "k0"
+
+
+def test_what_is_forgotten_is_no_longer_charged() -> None:
+    """The bytes of forgotten results are free for new ones."""
+
+    @guarded_tool(registry=Registry())
+    def look(key: str) -> str:
+        return f"seen {key}"
+
+    with Run([look], policy=Policy(max_entries=1_000)) as run:
+        for number in range(20_000):
+            look(f"k{number}")
+        ledger = run._engine.ledger
+        state = ledger.tools["look"]
+        kept = [once[3] for once in state.once.values()]
+        kept += [entry.stored.value for entry in state.entries.values() if entry.stored]
+        assert ledger.stored_bytes == sum(map(sys.getsizeof, kept))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from repeatguard_sdk._entry import Entry
 from repeatguard_sdk._ladder import Ladder
-from repeatguard_sdk._ledger import Entry, Ledger
+from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._types import Decision
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from repeatguard_sdk._ledger import ToolState
+from repeatguard_sdk._entry import ToolState
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._types import MISSING, is_collection, is_mapping, is_sequence
 
