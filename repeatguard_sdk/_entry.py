@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import attrs
 
@@ -22,7 +22,7 @@ class Entry:
         number: number of the call that made it; its identity in the ledger.
         count: equal calls in a row in the present window; the ladder is read from it.
         epoch: the epoch its newest outcome belongs to, -1 for none.
-        drift: how often live tools had given new answers by then.
+        drift: how often live tools had changed their answers by then.
         turn, turn_epoch: turn and epoch of its newest counted call, -1 before any.
         told_turn: the turn in which its outcome was told once more, after a compaction.
         first_call, first_turn: where the present count began.
@@ -72,6 +72,13 @@ Once = tuple[int, "Stamp", Hashable, Any]
 First = tuple["ToolState", Hashable, int, "Stamp"]
 # Epoch, turn, generation and drift: when a call was made. All calls of one moment share one.
 Stamp = tuple[int, int, int, int]
+
+
+class Delivered(NamedTuple):
+    """What the call id of a tool call came to: how often it failed in a row, 0 if it succeeded."""
+
+    entry: Entry
+    failures: int
 
 
 @attrs.define(eq=False)

@@ -6,13 +6,16 @@ from concurrent.futures import Future
 from typing import Literal
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._entry import Entry
+from repeatguard_sdk._entry import Delivered, Entry
 from repeatguard_sdk._flight import Flight, Landing
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._text import first_line
 from repeatguard_sdk._types import CHANGING_EFFECTS
 
 _MAX_CALL_IDS = 10_000
+# A framework that retries a failed call does so two or three times, under the same id. Whatever
+# comes after that is a loop of its own, and climbs.
+_MAX_RETRIES = 10
 
 
 def share(call: Admission, ledger: Ledger) -> Literal["share", "again", "twin", "no"]:
@@ -31,8 +34,8 @@ def share(call: Admission, ledger: Ledger) -> Literal["share", "again", "twin", 
     # A blank id is none: some providers send one with every call.
     if call.call_id:
         known = ledger.call_ids.get(call.call_id)
-        if known is not None and known[0] is entry:
-            return _redeliver(call, entry, succeeded=known[1])
+        if known is not None and known.entry is entry and known.failures < _MAX_RETRIES:
+            return _redeliver(call, entry, succeeded=known.failures == 0)
     if not call.tool.spec.withheld:
         return "no"
     running = _running(entry)
@@ -134,6 +137,8 @@ def remember_id(ledger: Ledger, call: Admission, *, ok: bool) -> None:
     """Remember what a call id came to; the oldest are forgotten past a limit."""
     if not call.call_id or call.entry is None:
         return
-    ledger.call_ids[call.call_id] = (call.entry, ok)
+    before = ledger.call_ids.get(call.call_id)
+    failures = 0 if ok else 1 if before is None else before.failures + 1
+    ledger.call_ids[call.call_id] = Delivered(call.entry, failures)
     if len(ledger.call_ids) > _MAX_CALL_IDS:
         ledger.call_ids.popitem(last=False)

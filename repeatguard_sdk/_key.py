@@ -129,7 +129,7 @@ def _normal(rule: Rule | str | None, *, strip: bool, folded: bool) -> Callable[[
                 return amount
         if apply is not None:
             value = apply(value)
-        elif strip and type(value) is str:
+        elif strip and rule is None and type(value) is str:
             value = _stripped(value)
         return identity(value, folded=folded)
 

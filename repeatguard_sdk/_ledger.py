@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from repeatguard_sdk._copies import Stored
-from repeatguard_sdk._entry import Entry, Stamp, ToolState, entry_of, is_made, size_of
+from repeatguard_sdk._entry import Delivered, Entry, Stamp, ToolState, entry_of, is_made, size_of
 from repeatguard_sdk._ring import PairRing
 from repeatguard_sdk._types import MISSING
 
@@ -31,7 +31,7 @@ class Ledger:
         # The newest epoch that a declared change opened, not only a tool of unknown effect.
         self.hard_epoch = 0
         self.generation = 0
-        # How often a live tool has given a new answer, or another one than before.
+        # How often a live tool has given another answer than before.
         self.drift = 0
         self.stamp: Stamp = (0, 0, 0, 0)
         self.tools: dict[str, ToolState] = {}
@@ -41,7 +41,7 @@ class Ledger:
         self.known: dict[str, Any] = {}
         # Fact to the number of the call that answered it; facts the host told are not in it.
         self.answered: dict[str, int] = {}
-        self.call_ids: OrderedDict[str, tuple[Entry, bool]] = OrderedDict()
+        self.call_ids: OrderedDict[str, Delivered] = OrderedDict()
         self.changing_in_flight = 0
         # Whether this turn has had a new answer, for hosts that give no state.
         self.progressed = True
@@ -101,7 +101,7 @@ class Ledger:
         self._restamp()
 
     def note_drift(self) -> None:
-        """Say that a live tool gave a new answer: the world moves by itself.
+        """Say that a live tool gave another answer than before: the world moves by itself.
 
         It opens no epoch, for a clock moves too and would let every loop escape; but a stored
         outcome from before it is looked at again and not served.

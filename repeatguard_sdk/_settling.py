@@ -105,6 +105,7 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
             ledger.open_epoch(hard=call.tool.spec.effect != "unknown")
         return
     entry, equal = _compare(ledger, policy, call, entry, outcome)
+    was_seen = entry.seen
     changed = not equal and not _same_answer(entry, outcome)
     if changed and outcome.reached:
         ledger.progressed = True
@@ -123,7 +124,7 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
     if not (outcome.failed or outcome.empty):
         call.state.found_call, call.state.found_entry = call.number, entry.number
     entry.drift = call.drift
-    if changed and outcome.reached and call.tool.spec.effect == "live":
+    if changed and was_seen and outcome.reached and call.tool.spec.effect == "live":
         ledger.note_drift()
     entry.turn, entry.turn_epoch, entry.last_call = call.turn, entry.epoch, call.number
     entry.generation = ledger.generation

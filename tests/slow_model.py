@@ -31,8 +31,8 @@ What the table does not say, and the guard does:
 - A call that never reached its tool climbs the ladder of failures (a live tool's that of live) apart
   from the calls that did; it is a failure in the tool's row (names nobody declared share one) and
   ends no row of empties.
-- Where a live tool has given a new or another answer since, nothing is served from store (but a
-  write that was done, and a filled slot): the call runs, and an equal outcome counts on. If the
+- Where a live tool has given another answer than before since, nothing is served from store (but a
+  write that was done, and what a user said): the call runs, and an equal outcome counts on. If the
   model had lost it to a compaction, its count stays.
 - A filled slot is answered from the first question on (count 1), with the finding `asked_again`.
 """
@@ -115,7 +115,7 @@ class Line:
         reported: the count that is told: 0 for a line that counts for nothing.
         outcome: what the caller got.
         opens: "hard", "soft" or "": the epoch this line opens, to which it belongs itself.
-        drifts: whether a live tool gave a new answer, or another one than before.
+        drifts: whether a live tool gave another answer than before.
         given: whether the caller got a result that was new to it or given without penalty.
         over_budget: refused because the tool's budget is spent.
         row_noted: whether its row had become worth a note here.
@@ -232,8 +232,8 @@ class SlowModel:
         return not self._opened_after(last)
 
     def _has_drifted(self, line: Line, last: Line) -> bool:
-        """The world moves by itself: a live tool gave a new answer since."""
-        if not line.tool.may_be_withheld:
+        """The world moves by itself: a live tool gave another answer since."""
+        if not line.tool.may_be_withheld or line.tool.effect in ("ask", "bookkeeping"):
             return False
         if line.tool.effect in ("write", "final") and not last.outcome.failed:
             return False
@@ -295,8 +295,8 @@ class SlowModel:
         line.opens = self._opens(line, last)
         if outcome.transient and self._retries(line) < TRANSIENT_RETRIES:
             return
-        if line.tool.effect == "live":
-            line.drifts = last is None or not last.outcome.alike(outcome)
+        if line.tool.effect == "live" and last is not None:
+            line.drifts = not last.outcome.alike(outcome)
         if (first := self._convicts(line, last)) is not None:
             line.stands_for = first.stands_for
             if self._marked() and first.turn == line.turn:

@@ -1018,3 +1018,20 @@ def test_a_call_id_does_not_reach_a_run_inside_the_tool() -> None:
     with whole(Run(registry=outer_tools)) as outer:
         assert "stuck" == outer.dispatch("agent", {"task": "t"}, call_id="id-1")
     assert ["a"] == ran
+
+
+def test_an_id_that_fails_for_ever_is_a_loop_and_no_retry() -> None:
+    """A framework's retries are free; a back end that reuses one id does not escape the ladder."""
+    ran: list[str] = []
+
+    @guarded_tool(registry=(tools := Registry()))
+    def look(key: str) -> str:
+        ran.append(key)
+        raise LookupError(key)
+
+    with Run(registry=tools) as run:
+        for _ in range(20):
+            with contextlib.suppress(LookupError):
+                run.dispatch("look", {"key": "a"}, "c1")
+    assert run.stuck
+    assert len(ran) <= 13

@@ -19,7 +19,7 @@ import strategies
 from repeatguard_sdk import _rules
 from repeatguard_sdk._canonical import canonical, digest
 from repeatguard_sdk._key import CompiledKey, compile_key, generic_key
-from repeatguard_sdk._spec import ToolSpec
+from repeatguard_sdk._spec import ToolSpec, declare
 from repeatguard_sdk.exceptions import NoIdentityError
 
 
@@ -428,3 +428,14 @@ def test_generic_key() -> None:
     assert hash(generic_key({"a": {}}))
     with pytest.raises(NoIdentityError):
         generic_key({"a": iter([])})
+
+
+def test_exact_is_exact_for_names_that_a_tool_takes_as_kwargs() -> None:
+    """A rule by name holds wherever the name is, and keeps the white space it was told to keep."""
+
+    def look(**kwargs: str) -> str:
+        return ""
+
+    exact = compile_key(declare(look, fields={"q": "exact"}))
+    assert exact.key(q="a") != exact.key(q="a ")
+    assert exact.key(other="a") == exact.key(other="a ")

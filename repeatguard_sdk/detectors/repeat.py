@@ -46,16 +46,15 @@ def is_filled(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
 
 
 def has_drifted(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
-    """Tell whether a live tool has given a new answer since the entry's newest outcome.
+    """Tell whether a live tool has changed its answer since the entry's newest outcome.
 
     The world moves then, and the stored outcome may be stale: the call runs, and an equal
-    result counts on. A write stays done, and a known fact stays known.
+    result counts on. A write stays done, and what the user said stays said.
     """
-    return (
-        entry.drift != ledger.drift
-        and spec.withheld
-        and (entry.failed or spec.effect not in ("write", "final"))
-        and not is_filled(entry, spec, ledger)
+    if entry.drift == ledger.drift or not spec.withheld:
+        return False
+    return spec.effect in ("read", "unknown") or (
+        entry.failed and spec.effect in ("write", "final")
     )
 
 
