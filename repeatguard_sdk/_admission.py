@@ -19,8 +19,15 @@ class Admission:
     """What was decided for one call, and later what came of it.
 
     Attributes:
+        tool, state: the tool, and what the ledger knows of it.
+        number, turn: which call; see `CallDecision`.
+        mode: the mode that holds for it.
+        args, kwargs: the arguments as given.
         decision, would: what is done, and what ``enforce`` would do.
+        executed: whether the tool runs.
+        key: its identity; `None` for a call without one.
         entry: what the ledger knows of its key; `None` for a call without identity.
+        call_id: the provider's id, if the host gave one.
         counts: whether it counts at all; a redelivered call id and a retry do not.
         count: how many equal calls this makes.
         epoch, drift: what they were when it was admitted.
@@ -35,6 +42,8 @@ class Admission:
         silent: whether the ladder gives no note at this count.
         budget: set when the tool's budget is spent.
         finding: what was found.
+        observation: the text for the model, if there is one.
+        differed: whether its result differed from the stored one; `None` where that is not known.
     """
 
     # Defaults on the class: most calls set few of them, and each one set costs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from repeatguard_sdk._memory import Memory
@@ -28,6 +28,10 @@ def check_options(**options: Any) -> None:
         if value is not None and not isinstance(value, kind):
             _reject(name, value, f"give a {kind.__name__}, such as {kind.__name__}()")
     tools, events, clock = options["tools"], options["events"], options["clock"]
+    if isinstance(tools, Registry):
+        _reject("tools", tools, "a registry goes to Run(registry=...)")
+    if isinstance(tools, Mapping):
+        _reject("tools", tools, "give a list of decorated functions, of a dict its .values()")
     if tools is not None and (isinstance(tools, str) or not isinstance(tools, Iterable)):
         _reject("tools", tools, "give a list of decorated functions")
     if isinstance(events, type):

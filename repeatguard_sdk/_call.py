@@ -9,6 +9,13 @@ import attrs
 
 from repeatguard_sdk._types import Decision, FindingKind
 
+BUDGET_SPENT = "budget spent"
+
+
+def identical_cause(*, failed: bool) -> str:
+    """Say in a few words what makes a call a repeat."""
+    return "same failure again" if failed else "identical call"
+
 
 @attrs.frozen(kw_only=True)
 class Finding:
@@ -32,8 +39,8 @@ class CallDecision:
     """What became of one guarded call.
 
     Attributes:
-        call: its number in the run, from 1.
-        turn: the turn it belongs to, from 0.
+        call: its number in the run, from 1; under a `Memory`, in all runs on it.
+        turn: the turn it belongs to, numbered likewise; 0 before the first `run.turn()`.
         tool: the tool's name.
         decision: execute, replay, join, refuse or exit.
         would: what ``enforce`` would have decided; differs from `decision` in the softer modes.

@@ -314,7 +314,15 @@ class CallPath:
         if call is None:
             return None
         newest = self._newest
-        offered = () if newest is None else tuple(option.text for option in newest.options)
+        read = newest is not None and bool(newest.offered)
+        still_open = () if newest is None else tuple(option.text for option in newest.options)
         with engine.lock:
             reason: Reason = "stuck" if engine.stuck else "finished"
-            return stuck_outcome(engine.ledger, call, reason=reason, offered=offered)
+            return stuck_outcome(
+                engine.ledger,
+                call,
+                reason=reason,
+                options=still_open,
+                offered=read,
+                find=self._toolset.find,
+            )

@@ -228,7 +228,7 @@ class Engine:
         spec, state, ledger = call.tool.spec, call.state, self.ledger
         call.entry = entry
         if spec.max_calls is not None and state.executed >= spec.max_calls:
-            call.would = "refuse"
+            call.would, call.budget = "refuse", spec.max_calls
             if call.mode == "enforce":
                 refuse_budget(ledger, self.policy, call, spec.max_calls)
                 return
@@ -321,8 +321,8 @@ class Engine:
             self._change(tool.spec)
 
     def _change(self, spec: ToolSpec) -> None:
-        if spec.effect in CHANGING_EFFECTS and not self.policy.whole_run:
-            self.ledger.open_epoch(hard=spec.effect != "unknown")
+        if not self.policy.whole_run:
+            self.ledger.changed_by(spec.effect)
 
     def _fill_slot(self, call: Admission, answer: Any) -> None:
         key = None if call.entry is None else call.entry.key

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from repeatguard_sdk._key import generic_key
 from repeatguard_sdk._registry import Tool
+from repeatguard_sdk._types import KeyKind
 from repeatguard_sdk.exceptions import NoIdentityError
 
 
@@ -44,12 +45,12 @@ def identify(
         if spec.slot is not None:
             fact = tool.keys.arguments(*args, **kwargs).get(spec.slot)
             if isinstance(fact, str) and fact_name(fact):
-                return Identity(("slot", fact_name(fact)), fact_name(fact))
+                return Identity((KeyKind.SLOT, fact_name(fact)), fact_name(fact))
         if convict:
             return Identity(tool.keys.fold(*args, **kwargs))
     except NoIdentityError:
         raise
     except TypeError:
         # Arguments that do not fit: the tool will say so itself, and again for the same ones.
-        return Identity(("misfit", generic_key({"args": args, "kwargs": dict(kwargs)})))
+        return Identity((KeyKind.MISFIT, generic_key({"args": args, "kwargs": dict(kwargs)})))
     return Identity(key)

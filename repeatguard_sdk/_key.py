@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import linecache
 from collections.abc import Callable, Hashable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import attrs
@@ -17,7 +18,7 @@ import attrs
 from repeatguard_sdk._canonical import TEXT_LIMIT, identity, text_token
 from repeatguard_sdk._rules import cents, function_of
 from repeatguard_sdk._spec import ToolSpec
-from repeatguard_sdk._types import Rule
+from repeatguard_sdk._types import Rule, is_tuple
 from repeatguard_sdk._walk import class_of, fold_text
 
 Key = tuple[Hashable, ...]
@@ -67,9 +68,12 @@ class CompiledKey:
     refold: Callable[[Key], Key | None] = attrs.field(repr=False)
     _bind: Callable[..., dict[str, Any]] = attrs.field(repr=False, alias="bind")
     _extra: str | None = attrs.field(default=None, repr=False, alias="extra")
+    _counted: tuple[tuple[str, Rule | None], ...] = attrs.field(
+        default=(), repr=False, alias="counted"
+    )
     _hidden: frozenset[str] = attrs.field(default=frozenset(), repr=False, alias="hidden")
 
-    def arguments(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def arguments(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The arguments of a call by name, as given, with defaults and without hidden parameters.
 
         Raises:
@@ -81,6 +85,29 @@ class CompiledKey:
             if name not in self._hidden:
                 bound.setdefault(name, value)
         return bound
+
+    def shown(self, key: Key) -> dict[str, Any]:
+        """The normalized arguments of a key by name, for a person to read.
+
+        Nested and long values are digests in a key, and read as an ellipsis; amounts are whole cents.
+        """
+        shown: dict[str, Any] = {}
+        for (name, rule), value in zip(self._counted, key, strict=False):
+            if name == self._extra and is_tuple(value):
+                shown.update({str(extra): _readable(None, part) for extra, part in value})
+            else:
+                shown[name] = _readable(rule, value)
+        return shown
+
+
+def _readable(rule: Rule | None, value: Any) -> Any:
+    if value in (b"T", b"F"):
+        return value == b"T"
+    if isinstance(value, bytes):
+        return Ellipsis
+    if rule == "money" and type(value) is int:
+        return Decimal(value).scaleb(-2)
+    return value
 
 
 def compile_key(spec: ToolSpec) -> CompiledKey:
@@ -203,6 +230,7 @@ class _Compiler:
             refold=built["refold"],
             bind=built["bind"],
             extra=extra[0] if extra else None,
+            counted=tuple((p.name, self.spec.rules.get(p.name)) for p in self.counted),
             hidden=self.spec.hidden,
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 from repeatguard_sdk._copies import Stored
 from repeatguard_sdk._entry import Delivered, Entry, Stamp, ToolState, entry_of, is_made, size_of
 from repeatguard_sdk._ring import PairRing
-from repeatguard_sdk._types import MISSING
+from repeatguard_sdk._types import CHANGING_EFFECTS, MISSING, Effect
 
 
 class Ledger:
@@ -23,8 +23,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.calls = 0
-        # Calls of earlier runs on the same memory.
-        self.calls_before = 0
+        # Calls and turns of earlier runs on the same memory.
+        self.calls_before = self.turns_before = 0
         self.turn = 0
         self.turns_marked = False
         self.epoch = 0
@@ -51,7 +51,7 @@ class Ledger:
 
     def begin_run(self) -> None:
         """Begin another run on the same memory: what was learnt stays, what was counted does not."""
-        self.calls_before = self.calls
+        self.calls_before, self.turns_before = self.calls, self.turn
         self.turns_marked = False
         self.ring.clear()
         self.previous = 0
@@ -99,6 +99,11 @@ class Ledger:
         if hard:
             self.hard_epoch = self.epoch
         self._restamp()
+
+    def changed_by(self, effect: Effect) -> None:
+        """Open an epoch if a call of that effect may have changed the world."""
+        if effect in CHANGING_EFFECTS:
+            self.open_epoch(hard=effect != "unknown")
 
     def note_drift(self) -> None:
         """Say that a live tool gave another answer than before: the world moves by itself.
@@ -156,9 +161,9 @@ class Ledger:
     def trim(self) -> None:
         """Forget the oldest calls of each tool, if there are more than a run may keep.
 
-        A quarter of the limit is freed at once, each tool giving its share.
-
-        Done in the order they were made, which the dicts keep, so that it costs what it frees.
+        A quarter of the limit is freed at once, each tool giving its share. The dicts are cut at
+        their front, so that it costs what it frees: `once`, the calls made once, keeps the order
+        they were made in; `entries` stands in the order of their second sight.
         """
         kept = sum(len(state.once) + len(state.entries) for state in self.tools.values())
         if kept <= self.max_entries:

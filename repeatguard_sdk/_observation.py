@@ -9,7 +9,7 @@ import attrs
 from repeatguard_sdk._options import Option
 from repeatguard_sdk._text import DELIMITER, without_delimiter
 from repeatguard_sdk._types import FindingKind, Rank
-from repeatguard_sdk._wording import ObservationFacts, wording
+from repeatguard_sdk._wording import ObservationFacts, lists_options, wording
 
 
 @attrs.frozen
@@ -19,6 +19,7 @@ class _Written:
     options: tuple[Option, ...]
     text: str
     trusted_text: str
+    listed: bool
 
 
 class Observation:
@@ -68,6 +69,7 @@ class Observation:
                 options=told.options,
                 text=wording(told.for_rank("user")),
                 trusted_text=wording(told.for_rank("system")),
+                listed=lists_options(told),
             )
             # From here on it holds no argument and no result.
             self._facts = None
@@ -78,6 +80,12 @@ class Observation:
     def options(self) -> tuple[Option, ...]:
         """What is still open."""
         return self._read().options
+
+    @property
+    def offered(self) -> tuple[Option, ...]:
+        """The options the model has read; none as long as nobody read the observation."""
+        written = self._written
+        return written.options if written is not None and written.listed else ()
 
     @property
     def text(self) -> str:

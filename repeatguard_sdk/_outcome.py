@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from repeatguard_sdk._call import Finding, TriedCall
+from repeatguard_sdk._call import BUDGET_SPENT, Finding, TriedCall
 from repeatguard_sdk._text import quote
 from repeatguard_sdk._types import Reason
 
@@ -16,7 +16,12 @@ _MAX_TRIED = 12
 
 @attrs.frozen(kw_only=True)
 class LoopStart:
-    """Where a loop began, so that a host can rewind its messages to before it."""
+    """Where a loop began, so that a host can rewind its messages to before it.
+
+    Attributes:
+        call: the number of the call; 0 if it began before the first one.
+        turn: the turn it began in; 0 before the first `Run.turn`.
+    """
 
     call: int
     turn: int
@@ -44,7 +49,8 @@ class Outcome:
         loop_start: call and turn where the repetition began.
         tried: what else was tried and what came of it.
         known: facts the run knows.
-        options: options that were offered and not taken.
+        options: what is still open.
+        offered: whether the model had read those options, and took none.
         error: the exception that left the block, as text.
     """
 
@@ -60,17 +66,18 @@ class Outcome:
     tried: tuple[TriedCall, ...] = ()
     known: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     options: tuple[str, ...] = ()
+    offered: bool = False
     error: str = ""
 
     @property
     def summary(self) -> str:
         """The outcome as text for the person who takes over."""
         if self.finding is None:
-            text = f"The run ended {self.reason} after {self.calls} calls."
+            text = f"{self.reason.capitalize()} after {_number(self.calls, 'call')}."
             return f"{text}\n{self.error}" if self.error else text
         lines = [self._headline()]
-        if self.tool is not None:
-            lines.append(f"First {self._what()}: {self.result}")
+        if self.tool is not None and self.result:
+            lines.append(f"First {'error' if self.failed else 'result'}: {self.result}")
         if self.loop_start is not None:
             lines.append(self.loop_start.sentence())
         if self.tried:
@@ -81,8 +88,8 @@ class Outcome:
         if self.known:
             facts = ", ".join(f"{name} = {quote(value, 80)}" for name, value in self.known.items())
             lines.append(f"Known: {facts}")
-        if self.options:
-            lines.append("Offered and not taken:")
+        if self.options and self.reason != "finished":
+            lines.append("Offered and not taken:" if self.offered else "Still open:")
             lines += [f"- {option}" for option in self.options]
         return "\n".join(lines)
 
@@ -92,32 +99,32 @@ class Outcome:
 
     def _headline(self) -> str:
         call = f"{self.tool}({self.arguments})"
+        after = f"after {_number(self.calls, 'call')}"
         if self.reason == "finished":
-            return (
-                f"Finished after {self.calls} calls: {call} had succeeded, and was asked for "
-                f"{self.count - 1} times more."
-            )
-        if self.finding is not None and self.finding.kind == "cycle":
-            ways = " -> ".join(self.finding.tools)
-            return (
-                f"Ended {self.reason} after {self.calls} calls: went round {ways} "
-                f"{self.finding.count} times with equal results, last {call}."
-            )
-        if self.finding is not None and self.finding.kind == "no_progress":
-            return (
-                f"Ended {self.reason} after {self.calls} calls: the state did not change for "
-                f"{self.finding.count} turns."
-            )
-        return (
-            f"Ended {self.reason} after {self.calls} calls: {call} was asked for "
-            f"{self.count} times and nothing had changed."
-        )
+            more = _number(self.count - 1, "time")
+            return f"Finished {after}: {call} had succeeded, and was asked for {more} more."
+        return f"Ended {self.reason} {after}: {self._why(call)}"
 
-    def _what(self) -> str:
-        return "error" if self.failed else "result"
+    def _why(self, call: str) -> str:
+        finding = self.finding
+        if finding is not None and finding.kind == "cycle":
+            ways, times = " -> ".join(finding.tools), _number(finding.count, "time")
+            return f"went round {ways} {times} with equal results, last {call}."
+        if finding is not None and finding.kind == "no_progress":
+            return f"the state did not change for {_number(finding.count, 'turn')}."
+        times = _number(self.count, "time")
+        if finding is not None and finding.cause == BUDGET_SPENT:
+            turns = _number(self.count, "turn")
+            return f"{self.tool} was called beyond its budget in {turns}, last {call}."
+        return f"{call} was asked for {times} and nothing had changed."
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _tried_line(tried: TriedCall) -> str:
     came = "failed" if tried.failed else "gave"
     times = f" ({tried.count} times)" if tried.count > 1 else ""
-    return f"- call {tried.call}: {tried.tool}({tried.arguments}){times} {came} {tried.result}"
+    result = tried.result or "a result that was not kept"
+    return f"- call {tried.call}: {tried.tool}({tried.arguments}){times} {came} {result}"

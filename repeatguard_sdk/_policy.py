@@ -84,7 +84,8 @@ class Policy:
         options: replaces the order of the options; takes and returns a sequence of them.
         max_result_bytes: larger results are not stored.
         max_stored_bytes: results stored in one run altogether; the oldest go first.
-        max_entries: distinct calls remembered in one run; past it the oldest quarter is forgotten.
+        max_entries: distinct calls remembered in one run; past it the oldest quarter is forgotten,
+            looked at each 1,024 calls, each tool giving its share.
 
     Raises:
         PolicyError: a value that makes no sense, with what to write instead.
@@ -130,8 +131,8 @@ class Policy:
     def strict(cls, *, mode: Mode = "enforce") -> Policy:
         """Return the whole-run rule: every fold convicts, no epochs, 2 replays, 3 exits.
 
-        On 1,633 real runs it intercepts 1,155 calls, 287 of which would have returned another
-        result: it is here to be compared, and for tools that truly never change.
+        In the 174 runs of examples/real_runs.py 27 of its 145 replays are wrong and 16 of the 36
+        runs it ends had succeeded: it is here to be compared, and for tools that truly never change.
         """
         rule = Ladder(2, 2, 3)
         return cls(

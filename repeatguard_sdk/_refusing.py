@@ -10,12 +10,10 @@ from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._joining import is_of_this_turn
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._settling import Settled, record
-from repeatguard_sdk._toolset import undeclared
+from repeatguard_sdk._toolset import NO_TOOL, undeclared
+from repeatguard_sdk._types import KeyKind
 from repeatguard_sdk.detectors import repeat
 from repeatguard_sdk.exceptions import RepeatedFailure
-
-# All names that no tool has share one state, and so one row of outcomes.
-_NAMELESS = undeclared("")
 
 
 def count_refused(
@@ -39,7 +37,7 @@ def count_refused(
     called = tool or undeclared(name)
     identity = engine.identify(called, (), arguments)
     with engine.lock:
-        state = engine.state_of(tool or _NAMELESS)
+        state = engine.state_of(tool or NO_TOOL)
         call = engine.number(called, state)
         state.refused += 1
         state.denied = state.denied or denied
@@ -53,7 +51,7 @@ def count_refused(
             engine.advise(call, engine.policy.advice)
         elif identity is not None:
             # Apart from the calls that did reach it: a refusal says nothing of their results.
-            call.key = ("refused", called.spec.name, identity.key)
+            call.key = (KeyKind.REFUSED, called.spec.name, identity.key)
             _climb(engine, call)
     return call
 

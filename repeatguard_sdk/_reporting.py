@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._call import BUDGET_SPENT, identical_cause
 from repeatguard_sdk._canonical import digest
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._registry import Tool
@@ -17,6 +18,15 @@ from repeatguard_sdk.events import Event, EventSink, GuardWarning, RepeatEvent, 
 _PREVIEW = 200
 # Where warnings go that no sink takes: a developer should not miss them.
 _LOG = logging.getLogger("repeatguard_sdk")
+
+
+def _cause(call: Admission) -> str:
+    """Say what would have been done for, where it was not found to be so."""
+    if call.budget is not None:
+        return BUDGET_SPENT
+    if call.differed:
+        return "identical call, other result"
+    return identical_cause(failed=call.entry is not None and call.entry.failed)
 
 
 class Reporter:
@@ -40,7 +50,7 @@ class Reporter:
         self._started = 0.0
         self._interventions = 0
         self._faulted = False
-        self._clock_warned = False
+        self.clock_warned = False
 
     @property
     def dropped(self) -> int:
@@ -68,7 +78,7 @@ class Reporter:
                 decision=call.decision,
                 would=call.would,
                 count=finding.count if finding is not None else call.count,
-                cause=finding.cause if finding is not None else "identical call, other result",
+                cause=finding.cause if finding is not None else _cause(call),
                 key_digest="" if call.key is None else digest(call.key),
                 result_digest=("" if entry is None or entry.token is None else digest(entry.token)),
                 preview="" if result is MISSING else quote(result, _PREVIEW),
@@ -84,8 +94,8 @@ class Reporter:
 
     def warn_clock(self, fields: tuple[str, ...]) -> None:
         """Say, once a run, that a state always changes because it holds a clock or a random id."""
-        if not self._clock_warned:
-            self._clock_warned = True
+        if not self.clock_warned:
+            self.clock_warned = True
             names = ", ".join(fields)
             self._warn(
                 "",
@@ -103,7 +113,7 @@ class Reporter:
 
     def _warn(self, tool: str, what: str, fault: Exception | None = None) -> None:
         if self._sink is None:
-            _LOG.warning("%s: %s", tool, what)
+            _LOG.warning("%s: %s", tool or "the run", what)
         else:
             self._sink.emit(
                 GuardWarning(
@@ -122,7 +132,7 @@ class Reporter:
                 started=self._started,
                 ended=self._clock(),
                 calls=ledger.calls - ledger.calls_before,
-                turns=ledger.turn,
+                turns=ledger.turn - ledger.turns_before,
                 executed={tool.name: tool.executed for tool in tools if tool.executed},
                 replayed={tool.name: tool.replayed for tool in tools if tool.replayed},
                 joined={tool.name: tool.joined for tool in tools if tool.joined},

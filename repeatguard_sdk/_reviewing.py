@@ -11,10 +11,7 @@ from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._entry import ToolState
 from repeatguard_sdk._identity import fact_name
 from repeatguard_sdk._slot import Slot
-from repeatguard_sdk._toolset import undeclared
-
-# A finding about a draft stands for a tool without a name.
-_NO_TOOL = undeclared("")
+from repeatguard_sdk._toolset import NO_TOOL
 
 
 def review(engine: Engine, draft: str, slots: Mapping[str, Slot]) -> Admission | None:
@@ -30,7 +27,7 @@ def review(engine: Engine, draft: str, slots: Mapping[str, Slot]) -> Admission |
     # Imported here: its patterns take longer to load than the rest, and few hosts review drafts.
     from repeatguard_sdk.detectors.asked_again import find_asked
 
-    mode = engine.mode_of(_NO_TOOL.spec)
+    mode = engine.mode_of(NO_TOOL.spec)
     if mode == "off":
         return None
     ledger = engine.ledger
@@ -41,7 +38,7 @@ def review(engine: Engine, draft: str, slots: Mapping[str, Slot]) -> Admission |
     if asked is None:
         return None
     fact = fact_name(asked.slot)
-    call = Admission(_NO_TOOL, ToolState(""), ledger.calls, ledger.turn, ledger.epoch, mode)
+    call = Admission(NO_TOOL, ToolState(""), ledger.calls, ledger.turn, ledger.epoch, mode)
     call.fact = fact
     call.began = (ledger.calls, ledger.turn)
     call.finding = Finding(kind="asked_again", count=1, cause=f"{fact} is known")

@@ -40,7 +40,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Run(NamedCalls):
     """One agent task: every decorated tool called inside its block is counted before it runs.
 
-    A run serves many threads and tasks at once; two runs never see each other. Entered once.
+    A run serves many threads and tasks at once; two runs never see each other. Entered once, by
+    ``with`` or ``async with``.
 
     Args:
         tools: the tools the model was given, as decorated functions or methods; default: the
@@ -48,17 +49,33 @@ class Run(NamedCalls):
         policy: how hard the guard acts; default: the table in the README.
         run_id: default: a random one.
         on_stuck: "exit" leaves the block and `outcome` tells; "raise" raises `StuckError` at
-            its end; "flag" raises nothing: calls are answered from the ledger and `stuck` is true.
+            its end; "flag" raises nothing: every call is answered, and the loop ends itself when
+            `over` is true.
         deliver: "queue" keeps observations for `observations` and `messages`; "result" appends
-            them to a result that is text.
+            them to a result that is text. Those about another result, and about an error, wait in
+            the queue all the same: call `messages` too.
         events: a sink, or a function that takes events.
         memory: what a run before this one left, for work that is taken up again.
         registry: where tools are looked up by name.
         clock: seconds; default: `time.time`.
 
     Raises:
-        RunStateError: used twice, before its block or after its end.
+        RunStateError: an option that cannot work; used twice, before its block or after its end.
+        ToolDeclarationError: one of `tools` is not decorated, or two of them share a name.
         PolicyError: `REPEATGUARD_MODE` holds no mode.
+
+    Example:
+        >>> from repeatguard_sdk import Registry, Run, guarded_tool
+        >>> @guarded_tool(registry=Registry())
+        ... def look_up(word: str) -> str:
+        ...     "Look a word up."
+        ...     return f"no entry for {word}"
+        >>> with Run([look_up]) as run:  # in a coroutine: async with Run([look_up]) as run
+        ...     for _ in range(5):
+        ...         run.turn()
+        ...         answer = look_up("loop")
+        >>> run.calls, run.over, run.last_decision.decision
+        (3, True, 'exit')
     """
 
     guarding = False
@@ -153,7 +170,8 @@ class Run(NamedCalls):
 
     def __repr__(self) -> str:
         ended = f" {self._outcome.reason}" if self._outcome is not None else ""
-        return f"<Run {self.run_id} {self._state}{ended}, {self.calls} calls>"
+        calls = f"{self.calls} call{'s' * (self.calls != 1)}"
+        return f"<Run {self.run_id} {self._state}{ended}, {calls}>"
 
     # -- what the host tells -------------------------------------------------------------------
 
@@ -176,7 +194,7 @@ class Run(NamedCalls):
             raise RunStateError(msg)
         names = tuple(ignore)
         found = open_turn(self._engine, state, names)
-        if state is not MISSING:
+        if state is not MISSING and not self._reporter.clock_warned:
             clocks = clocks_in(self._engine, state, names)
             if clocks:
                 self._reporter.warn_clock(clocks)
@@ -189,6 +207,9 @@ class Run(NamedCalls):
         """Say that the user spoke: counts, rows and stored results are cleared, an epoch opens.
 
         Only for text a person wrote: a reminder or a "continue" made by a machine changes nothing.
+
+        Args:
+            text: what was said; not looked at.
         """
         self._check_open("user_message")
         self._engine.user_spoke()
@@ -213,6 +234,12 @@ class Run(NamedCalls):
         """
         self._check_open("know")
         for slot in slots:
+            if not isinstance(slot, Slot):
+                msg = (
+                    f"run.know({slot!r}): write know(name=value) for a fact, "
+                    f"or Slot({slot!r}, [...]) for other names of one"
+                )
+                raise RunStateError(msg)
             self._slots[fact_name(slot.name)] = slot
         self._engine.learn({fact_name(name): value for name, value in facts.items()})
 
@@ -226,6 +253,9 @@ class Run(NamedCalls):
             What to tell the model instead of sending the draft; it does not wait in `observations`.
         """
         self._check_open("review")
+        if not isinstance(draft, str):
+            msg = f"run.review({draft!r}): a draft is a text"
+            raise RunStateError(msg)
         found = review(self._engine, draft, self._slots)
         if found is None:
             return None
@@ -274,10 +304,16 @@ class Run(NamedCalls):
     def key_of(self, tool: Any, /, *args: Any, **kwargs: Any) -> str:
         """Return the identity of a call as text: two calls are the same if theirs are equal.
 
-        Changes nothing. The arguments are bound, defaulted and normalized by the tool's rules.
+        Changes nothing. The arguments are bound, defaulted and normalized by the tool's rules;
+        those that do not fit the signature have an identity too, made of them as they are given.
+
+        Args:
+            tool: the decorated function, or the name of a tool of this run.
+            args, kwargs: the arguments of the call.
 
         Raises:
             NoIdentityError: an argument has no defined identity.
+            ToolDeclarationError: `tool` is not decorated, or no tool of this run has that name.
         """
         found = self._toolset.find(tool) if isinstance(tool, str) else find_record(tool)
         if found is None:
@@ -300,6 +336,9 @@ class Run(NamedCalls):
         Args:
             provider: "openai", "openai-responses", "anthropic" or "gemini".
             role: "user" by default; OpenAI takes "developer" and "system" too.
+
+        Raises:
+            ValueError: an unknown provider, or a role it does not take; nothing is drained then.
         """
         messages((), provider, role)  # a wrong name must not cost the observations
         return messages(self.observations(), provider, role)

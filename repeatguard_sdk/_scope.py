@@ -5,19 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator
 from contextvars import ContextVar, Token
-from typing import Any, Protocol
+from typing import Any
 
-
-class Scope(Protocol):
-    """What the context variable may hold: a run, or the mark of a tool's body.
-
-    `guarding` is true on a run that is open. Inside a guarded tool's body the variable
-    holds a mark instead: a tool called by a tool is not guarded again.
-    """
-
-    guarding: bool
-
-
+# A run whose block is open, or the mark of a guarded tool's body: `guarding` tells them apart.
 active: ContextVar[Any] = ContextVar("repeatguard_run", default=None)
 
 # The id of the tool call being dispatched, where a host or an adapter knows it.

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 import attrs
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._call import Finding
+from repeatguard_sdk._call import Finding, identical_cause
 from repeatguard_sdk._canonical import comparable, comparable_error
 from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._entry import Entry, ToolState
@@ -94,15 +94,15 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
         effect = call.tool.spec.effect
         if effect in CHANGING_EFFECTS and not (outcome.failed and effect != "unknown"):
             # What it changed, it may have changed only now.
-            ledger.open_epoch(hard=effect != "unknown")
+            ledger.changed_by(effect)
             entry.epoch = ledger.epoch
         return
     if outcome.transient and entry.retries < policy.transient_retries:
         entry.retries += 1
         call.counts = False
-        if call.tool.spec.effect in CHANGING_EFFECTS and not policy.whole_run:
+        if not policy.whole_run:
             # A time-out says nothing of what was done before it.
-            ledger.open_epoch(hard=call.tool.spec.effect != "unknown")
+            ledger.changed_by(call.tool.spec.effect)
         return
     entry, equal = _compare(ledger, policy, call, entry, outcome)
     was_seen = entry.seen
@@ -305,11 +305,6 @@ def _look(
         add_pair(ledger, policy, call, entry, pair_token(outcome.token, failed=outcome.failed))
     if call.finding is None and row is not None:
         call.finding = Finding(kind="same_outcome", count=row.length, cause=row.what)
-
-
-def identical_cause(*, failed: bool) -> str:
-    """Say in a few words what makes a call a repeat."""
-    return "same failure again" if failed else "identical call"
 
 
 def _look_at_count(policy: Policy, call: Admission, entry: Entry, outcome: Settled) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import TriedCall
@@ -14,12 +14,14 @@ from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._options import Option, OptionsView, build_options
 from repeatguard_sdk._outcome import LoopStart, Outcome
 from repeatguard_sdk._policy import Policy
+from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._text import arguments_preview, quote
-from repeatguard_sdk._types import MISSING, Reason, is_tuple
+from repeatguard_sdk._types import MISSING, KeyKind, Reason, is_tuple
 from repeatguard_sdk._wording import ObservationFacts
+from repeatguard_sdk.exceptions import RepeatedFailure
 
-_ANSWERING = frozenset({"read", "ask", "unknown", "live"})
+_ANSWERING = frozenset({"read", "unknown", "live"})
 _PREVIEW = 200
 _MAX_TRIED = 50
 # What the row of outcomes is said of that all unknown names share.
@@ -70,7 +72,7 @@ def _answers(
     found = [
         (state.found_call, name)
         for name, state in ledger.tools.items()
-        if state.found_call
+        if state.found_call > ledger.calls_before
         and state.found_entry != own
         and name in specs
         and specs[name].effect in _ANSWERING
@@ -178,7 +180,9 @@ def result_of(entry: Entry | None) -> Any:
     if entry is None or not entry.seen:
         return MISSING
     if entry.failed:
-        return entry.error
+        # A stand-in for an error, or for a refusal, is its text: its own name says nothing.
+        error = entry.error
+        return str(error) if isinstance(error, RepeatedFailure) else error
     return entry.stored.value if entry.stored is not None else MISSING
 
 
@@ -193,9 +197,17 @@ def stuck_outcome(
     call: Admission,
     *,
     reason: Reason,
-    offered: Sequence[str],
+    options: Sequence[str],
+    offered: bool,
+    find: Callable[[str], Tool | None],
 ) -> Outcome:
-    """Return the outcome of a run that a call ended; read under the run's lock."""
+    """Return the outcome of a run that a call ended; read under the run's lock.
+
+    Args:
+        options: what was open when the last observation was written.
+        offered: whether the model read that.
+        find: gives a tool by name.
+    """
     entry = call.entry
     start = None
     if call.began is not None:
@@ -210,12 +222,13 @@ def stuck_outcome(
         tool=call.tool.spec.name or None,
         arguments=arguments_preview(call.arguments(), _PREVIEW),
         count=call.count,
-        result="(not kept)" if kept is MISSING else quote(kept, _PREVIEW),
+        result="" if kept is MISSING else quote(kept, _PREVIEW),
         failed=entry is not None and entry.failed,
         loop_start=start,
-        tried=tuple(_tried(other) for other in _others(ledger, entry)),
+        tried=tuple(_tried(other, find) for other in _others(ledger, entry)),
         known=facts_of(ledger),
-        options=tuple(offered),
+        options=tuple(options),
+        offered=offered,
     )
 
 
@@ -224,32 +237,29 @@ def _others(ledger: Ledger, entry: Entry | None) -> Iterable[Entry]:
     return [other for other in ledger.newest(_MAX_TRIED) if other is not entry]
 
 
-def _tried(entry: Entry) -> TriedCall:
+def _tried(entry: Entry, find: Callable[[str], Tool | None]) -> TriedCall:
     kept = result_of(entry)
+    tool, arguments = _described(entry, find(entry.tool))
     return TriedCall(
-        tool=entry.tool,
-        arguments=_describe(entry.key),
+        tool=tool,
+        arguments=arguments,
         call=entry.first_call,
         count=max(entry.total, 1),
-        result="(not kept)" if kept is MISSING else quote(kept, 80),
+        result="" if kept is MISSING else quote(kept, 80),
         failed=entry.failed,
     )
 
 
-def _describe(key: Any) -> str:
-    """Return a preview of a normalized key: the arguments themselves are not kept."""
-    parts = key if is_tuple(key) else (key,)
-    texts: list[str] = []
-    for part in parts:
-        if _is_named(part):
-            texts.append(f"{part[0]}={quote(part[1], 40)}")
-        elif isinstance(part, tuple):
-            texts.append(_describe(part))
-        else:
-            texts.append("..." if isinstance(part, bytes) else quote(part, 40))
-    return ", ".join(text for text in texts if text)
-
-
-def _is_named(part: Any) -> TypeGuard[tuple[str, Any]]:
-    """Tell whether a part of a key is a name with its value, as those of ``**kwargs`` are."""
-    return is_tuple(part) and len(part) == 2 and isinstance(part[0], str)
+def _described(entry: Entry, tool: Tool | None) -> tuple[str, str]:
+    """Return the tool and a preview of the normalized arguments: the given ones are not kept."""
+    key = entry.key
+    if not is_tuple(key) or (tool is None and key[:1] != (KeyKind.REFUSED,)):
+        return entry.tool, ""
+    kind = key[0] if key else None
+    if kind is KeyKind.SLOT:
+        return entry.tool, quote(key[1], 40)
+    if kind is KeyKind.MISFIT:
+        return entry.tool, "arguments that do not fit"
+    if kind is KeyKind.REFUSED:
+        return key[1], ""
+    return entry.tool, "" if tool is None else arguments_preview(tool.keys.shown(key), _PREVIEW)

@@ -137,17 +137,17 @@ def guarded_tool(
 
 
 def tool_of(obj: Any) -> Tool | None:
-    """Return the record of a guarded tool, or None for anything else.
-
-    Found on functions, bound methods, class and static methods, under ``functools.wraps`` layers
-    and partials, and on a function that a framework rebuilt from a guard's code.
-    """
+    """Return the record of a guarded tool, or None for anything else; found where `spec_of` finds."""
     record = find_record(obj)
     return record if isinstance(record, Tool) else None
 
 
 def spec_of(obj: Any) -> ToolSpec | None:
-    """Return what was declared of a guarded tool, or None for anything else; see `tool_of`."""
+    """Return what was declared of a guarded tool, or None for anything else.
+
+    Found on functions, bound methods, class and static methods, under ``functools.wraps`` layers
+    and partials, and on a function that a framework rebuilt from a guard's code.
+    """
     tool = tool_of(obj)
     return None if tool is None else tool.spec
 
@@ -286,6 +286,9 @@ class _Bound(_BoundFunctionWrapper):
     def __hash__(self) -> int:
         return hash((id(self._self_parent), id(_receiver_of(self))))
 
+    def __repr__(self) -> str:
+        return repr(self._self_parent)
+
     def __copy__(self) -> Any:
         return self
 
@@ -331,6 +334,9 @@ class _Guarded(_FunctionWrapper):
 
     def __hash__(self) -> int:
         return object.__hash__(self)
+
+    def __repr__(self) -> str:
+        return f"<guarded tool {self._self_repeatguard.spec.name}>"
 
     def __copy__(self) -> Any:
         return self

@@ -68,10 +68,10 @@ def _by_name(tools: Iterable[Any]) -> dict[str, tuple[Tool, Callable[..., Any]]]
 def _named(function: Any) -> tuple[str, tuple[Tool, Callable[..., Any]]]:
     tool = find_record(function)
     if tool is None:
-        msg = (
-            f"Run(tools=...) was given {function!r}, which is not decorated; "
-            f"put @guarded_tool directly above its def"
-        )
+        advice = "which is not decorated; put @guarded_tool directly above its def"
+        if isinstance(function, str):
+            advice = "a name, which does not tell the function; give the decorated function itself"
+        msg = f"Run(tools=...) was given {function!r}, {advice}"
         raise ToolDeclarationError(msg)
     return tool.spec.name, (tool, function)
 
@@ -80,3 +80,7 @@ def undeclared(name: str) -> Tool:
     """Return a stand-in for a tool that nobody declared: it may change anything."""
     spec = ToolSpec(name=name, effect="unknown")
     return Tool(spec=spec, keys=compile_key(spec), is_async=False)
+
+
+# What a finding is about that is about no tool: a state, a draft, names that nobody has.
+NO_TOOL = undeclared("")

@@ -10,16 +10,13 @@ from repeatguard_sdk._call import Finding
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._entry import ToolState
 from repeatguard_sdk._ladder import Ladder
-from repeatguard_sdk._toolset import undeclared
+from repeatguard_sdk._toolset import NO_TOOL
 from repeatguard_sdk._types import MISSING
 from repeatguard_sdk.detectors import no_progress
 
-# Unmoved workspaces of 6, 12 and 20 calls flagged stuck trials with 67, 89 and 94 % precision:
-# three turns are worth a word, and an end only where the host says what its state is.
+# An unmoved state is evidence and no proof: three turns are worth a word, six an end, and an end
+# only where the host says what its state is.
 _WITH_STATE = Ladder(note=3, withhold=None, exit=6)
-
-# A finding about the run and not about a call stands for a tool without a name.
-_NO_TOOL = undeclared("")
 
 
 def open_turn(engine: Engine, state: Any, ignore: Iterable[str]) -> Admission | None:
@@ -48,13 +45,13 @@ def open_turn(engine: Engine, state: Any, ignore: Iterable[str]) -> Admission | 
 
 def _judge(engine: Engine, ladder: Ladder, count: int, what: str) -> Admission | None:
     ledger = engine.ledger
-    mode = engine.mode_of(_NO_TOOL.spec)
+    mode = engine.mode_of(NO_TOOL.spec)
     if mode == "off" or engine.ended is not None:
         return None
     ends = ladder.exit is not None and count >= ladder.exit
     if not ends and count != ladder.note:
         return None
-    call = Admission(_NO_TOOL, ToolState(""), ledger.calls, ledger.turn, ledger.epoch, mode)
+    call = Admission(NO_TOOL, ToolState(""), ledger.calls, ledger.turn, ledger.epoch, mode)
     call.count = count
     call.finding = Finding(kind="no_progress", count=count, cause=f"{what} unchanged")
     call.began = (engine.watch.call, engine.watch.turn)
@@ -67,10 +64,7 @@ def _judge(engine: Engine, ladder: Ladder, count: int, what: str) -> Admission |
 
 
 def clocks_in(engine: Engine, state: Any, ignore: Iterable[str]) -> tuple[str, ...]:
-    """Return the fields of a state that are clocks or random ids, if nothing else changed.
-
-    Looked for until it was found once: from then on the host knows.
-    """
+    """Return the fields of a state that are clocks or random ids, if nothing else changed."""
     leaves = no_progress.leaves_of(state, ignore)
     before, engine.watch.leaves = engine.watch.leaves, leaves
     return no_progress.volatile_change(before, leaves)

@@ -21,8 +21,16 @@ EFFECTS: tuple[str, ...] = get_args(Effect)
 RULE_NAMES: tuple[str, ...] = get_args(RuleName)
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-# What a call of an undeclared or shell-like tool may have done: anything.
+# Effects of which a call may have changed the world.
 CHANGING_EFFECTS = frozenset({"write", "final", "unknown"})
+
+
+class KeyKind(enum.Enum):
+    """The first part of a key that is not a tool's plain arguments; no argument equals it."""
+
+    SLOT = enum.auto()
+    MISFIT = enum.auto()
+    REFUSED = enum.auto()
 
 
 class Missing(enum.Enum):

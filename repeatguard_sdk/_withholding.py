@@ -6,7 +6,7 @@ Each function works on the ledger under the run's lock; a call it sets to "exit"
 from __future__ import annotations
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._call import Finding
+from repeatguard_sdk._call import BUDGET_SPENT, Finding, identical_cause
 from repeatguard_sdk._canonical import comparable
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._entry import Entry
@@ -14,7 +14,7 @@ from repeatguard_sdk._joining import answer_from
 from repeatguard_sdk._ladder import Ladder
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._policy import Policy
-from repeatguard_sdk._settling import add_pair, identical_cause, pair_token
+from repeatguard_sdk._settling import add_pair, pair_token
 from repeatguard_sdk.detectors.repeat import Step
 
 
@@ -113,7 +113,7 @@ def refuse_budget(ledger: Ledger, policy: Policy, call: Admission, budget: int) 
     ledger.previous = 0
     call.count = state.over_budget
     call.budget = budget
-    call.finding = Finding(kind="repeat", count=state.over_budget, cause="budget spent")
+    call.finding = Finding(kind="repeat", count=state.over_budget, cause=BUDGET_SPENT)
     last = policy.failing.exit
     ends = last is not None and state.over_budget >= last
     call.decision = call.would = "exit" if ends else "refuse"

@@ -112,9 +112,18 @@ def wording(facts: ObservationFacts) -> str:
     if facts.brief:
         return f"Reminder: {_reminder(facts)}; take another step."
     lines = [_WRITERS[facts.finding](facts)]
-    if facts.options:
+    if facts.options and lists_options(facts):
         lines += [HEADING, *(f"- {_option(option, facts)}" for option in facts.options)]
     return "\n".join(lines)
+
+
+def lists_options(facts: ObservationFacts) -> bool:
+    """Tell whether the text lists what is open; a host's own wording is taken to do so."""
+    if facts.style == "bare" or facts.brief:
+        return False
+    handed_over = facts.effect == "final" and not facts.failed and not facts.executed
+    # After a hand-over there is nothing left to do.
+    return not (handed_over and facts.finding == "repeat" and facts.budget is None)
 
 
 def _option(option: Option, facts: ObservationFacts) -> str:

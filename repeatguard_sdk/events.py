@@ -57,6 +57,10 @@ class GuardWarning:
     """Something a developer should mend: a call that cannot be compared, a fault of the guard.
 
     Attributes:
+        run_id: the run.
+        at: seconds, by the run's clock.
+        tool: the tool's name; empty for a warning about the state given to `Run.turn`.
+        what: what is wrong and, where it is known, what to write instead.
         fault: the exception, if the guard itself went wrong.
     """
 
@@ -72,8 +76,11 @@ class RunRecord:
     """One run, at its end.
 
     Attributes:
+        run_id: the run.
+        started, ended: seconds, by the run's clock.
         calls: guarded calls, whatever was decided.
-        executed, replayed, joined, refused: by tool.
+        turns: turns that were opened in it.
+        executed, replayed, joined, refused: how many calls, by tool; tools without any are left out.
         events: interventions.
         reason: how it ended.
     """
@@ -115,6 +122,9 @@ class MemorySink:
         """Keep the event."""
         self._events.append(event)
 
+    def __repr__(self) -> str:
+        return f"<MemorySink of {len(self._events)} event{'s' * (len(self._events) != 1)}>"
+
     @property
     def repeats(self) -> list[RepeatEvent]:
         """The interventions, oldest first."""
@@ -150,16 +160,17 @@ class LoggingSink:
         fields = {"repeatguard": attrs.asdict(event)}
         if isinstance(event, RepeatEvent):
             self._logger.info(
-                "call %d of %s: %s (%s, count %d)",
+                "call %d of %s: %s%s (%s, count %d)",
                 event.call,
-                event.tool,
+                event.tool or "the run",
                 event.decision,
+                "" if event.would == event.decision else f", would {event.would}",
                 event.finding,
                 event.count,
                 extra=fields,
             )
         elif isinstance(event, GuardWarning):
-            self._logger.warning("%s: %s", event.tool, event.what, extra=fields)
+            self._logger.warning("%s: %s", event.tool or "the run", event.what, extra=fields)
         else:
             self._logger.info("run %s: %s", event.run_id, event.reason, extra=fields)
 

@@ -1,4 +1,8 @@
-"""Every error a user of repeatguard_sdk can meet; each also is the stdlib error a caller would guess."""
+"""Every error a user of repeatguard_sdk can meet; those of a wrong use are stdlib errors as well.
+
+A wrong declaration is a `TypeError`, a wrong value a `ValueError`, and a run that is used at the
+wrong time, or is given an option that cannot work, a `RuntimeError`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,36 @@ from typing import Any, Protocol
 
 class EndedRun(Protocol):
     """What a `StuckError` tells of its run; `repeatguard_sdk.Outcome` in full."""
+
+    @property
+    def reason(self) -> str:
+        """Why it ended: "stuck"."""
+        ...
+
+    @property
+    def tool(self) -> str | None:
+        """The tool that was repeated, if it was one."""
+        ...
+
+    @property
+    def arguments(self) -> str:
+        """A preview of its arguments."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How often the call was asked for."""
+        ...
+
+    @property
+    def result(self) -> str:
+        """A preview of its first result, or of its error."""
+        ...
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What is still open."""
+        ...
 
     @property
     def summary(self) -> str:
@@ -36,7 +70,7 @@ class PolicyError(RepeatGuardError, ValueError):
 
 
 class RunStateError(RepeatGuardError, RuntimeError):
-    """A run was used before its block, after its end, or twice."""
+    """A run was used before its block, after its end, or twice, or was given what cannot work."""
 
 
 class ScenarioError(RepeatGuardError, ValueError):

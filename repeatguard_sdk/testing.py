@@ -77,6 +77,23 @@ def play(scenario: Mapping[str, Any], policy: Policy | None = None) -> list[Play
     its own. An error whose text names a time-out, a connection, 429, 502, 503 or 504 is raised as
     a transient type.
 
+    A tool is declared by ``case_fold``, ``money_fields``, ``fields``, ``effect``, ``repeatable``,
+    ``volatile``, ``empty``, ``max_calls``, ``slot``, ``option`` or ``mode``, as in `guarded_tool`.
+
+    A step is a call or an event. The fields of a call:
+
+    - ``tool``: the name of one of the tools.
+    - ``args``: name to value, none by default.
+    - ``result`` or ``error`` (a text): what its body returns or raises if it runs.
+    - ``turn``: calls in a row with an equal one are one turn.
+    - ``call_id``: the provider's id; the same one again is a redelivery.
+    - ``run``: the name of its run.
+    - ``refused``: "denied", or anything true: it never reaches its tool; `error` says why.
+
+    Those of an event: ``event`` is ``"user_message"`` (with an optional ``text``),
+    ``"compaction"``, ``"external_change"``, ``"progress"``, or ``"auto_continue"``, which changes
+    nothing; ``run`` is the one that is told, by default each one that has begun.
+
     Args:
         scenario: ``tools`` (name to keyword arguments of `guarded_tool`), ``steps`` and
             optionally ``mode``.
@@ -84,6 +101,13 @@ def play(scenario: Mapping[str, Any], policy: Policy | None = None) -> list[Play
 
     Raises:
         ScenarioError: a part that is missing, unknown or of the wrong kind, with its place.
+
+    Example:
+        >>> step = {"tool": "look_up", "args": {"word": "loop"}, "result": "no entry"}
+        >>> steps = [step, step, {"event": "user_message"}, step]
+        >>> played = play({"tools": {"look_up": {"effect": "read"}}, "steps": steps})
+        >>> [call.decision for call in played]
+        ['execute', 'replay', 'execute']
     """
     _check(scenario)
     return _Stage(scenario, policy).play()

@@ -754,7 +754,9 @@ def test_the_outcome_is_something_to_act_on(desk: Desk) -> None:
         for _ in range(3):
             run.turn()
             desk.look("a")
+            run.messages("openai")
     outcome = outcome_of(run)
+    assert outcome.offered
     assert outcome.loop_start is not None
     assert (3, 2) == (outcome.loop_start.call, outcome.loop_start.turn)
     tried = [(other.tool, other.failed) for other in outcome.tried]
@@ -788,7 +790,97 @@ def test_every_outcome_is_a_dict(desk: Desk) -> None:
         desk.look("a")
     told = json.loads(json.dumps(outcome_of(run).as_dict()))
     assert ("completed", 1, None) == (told["reason"], told["calls"], told["loop_start"])
-    assert "The run ended completed after 1 calls." == told["summary"]
+    assert "Completed after 1 call." == told["summary"]
+
+
+def test_what_nobody_read_was_not_offered(desk: Desk) -> None:
+    """The options are there for the person who takes over, but the model is not blamed."""
+    with desk.run() as run:
+        for _ in range(3):
+            desk.look("a")
+    outcome = outcome_of(run)
+    assert outcome.options
+    assert not outcome.offered
+    assert "Still open:" in outcome.summary
+    assert "not taken" not in outcome.summary
+
+
+def test_what_else_was_tried_is_told_in_the_tools_own_words() -> None:
+    """Arguments by name, amounts as amounts, refusals and questions as what they were."""
+    tools = Registry()
+
+    @guarded_tool(registry=tools, effect="write", money_fields=["amount"])
+    def refund(order_id: str, amount: float) -> str:
+        """Refund an amount."""
+        return "done"
+
+    @guarded_tool(registry=tools, effect="ask", slot="fact")
+    def ask_user(fact: str) -> str:
+        """Ask the user."""
+        return "SO-1"
+
+    @guarded_tool(registry=tools)
+    def look(**query: str) -> str:
+        """Look something up."""
+        return "found"
+
+    with Run(registry=tools) as run:
+        refund("a1", 5.0)
+        ask_user("order id")
+        run.dispatch("nope", {"a": 1})
+        for _ in range(3):
+            look(name="x")
+    assert run.outcome is not None
+    tried = [(call.tool, call.arguments) for call in run.outcome.tried]
+    assert tried == [
+        ("refund", 'order_id="a1", amount=5.00'),
+        ("ask_user", '"order_id"'),
+        ("nope", ""),
+    ]
+    assert "RepeatedFailure" not in run.outcome.summary
+
+
+def test_a_budget_is_told_as_one() -> None:
+    """Calls beyond a budget are other calls, so they were not the same one again."""
+    tools = Registry()
+
+    @guarded_tool(registry=tools, max_calls=1)
+    def look(key: str) -> str:
+        """Look something up."""
+        return f"seen {key}"
+
+    with Run(registry=tools) as run:
+        for number in range(9):
+            look(f"k{number}")
+    assert run.outcome is not None
+    assert "look was called beyond its budget in 4 turns" in run.outcome.summary
+    assert "First" not in run.outcome.summary
+
+
+def test_a_finished_run_offers_nothing() -> None:
+    """After a hand-over there is nothing left to choose, for the model and for the summary."""
+    tools = Registry()
+
+    @guarded_tool(registry=tools, effect="final")
+    def hand_over(reason: str) -> str:
+        """Hand the case over."""
+        return "case 1"
+
+    @guarded_tool(registry=tools)
+    def look(key: str) -> str:
+        """Look something up."""
+        return f"seen {key}"
+
+    with Run(registry=tools) as run:
+        look("a")
+        hand_over("x")
+        hand_over("x")
+        (observation,) = run.observations()
+        assert "Still open" not in observation.text
+        hand_over("x")
+    assert run.outcome is not None
+    assert run.outcome.summary.startswith("Finished after 4 calls")
+    assert "Still open" not in run.outcome.summary
 
 
 def test_a_cycle_is_told_as_one(desk: Desk) -> None:

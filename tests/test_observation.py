@@ -88,6 +88,10 @@ def test_each_text_suits_a_weak_model(changes: dict[str, Any], _part: str) -> No
     text = write(**changes, options=FIVE).text
     assert len(text.split()) <= 120
     assert text.count("track(") <= 1
+    if "handed over" in _part:
+        # There is nothing left to choose.
+        assert HEADING not in text
+        return
     assert text.endswith("\n".join([HEADING, *(f"- {option}" for option in FIVE)]))
 
 

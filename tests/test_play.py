@@ -418,6 +418,7 @@ def test_a_fault_lets_a_live_call_through(fault: str, effect: Any, deliver: Any)
     with Run([tool], policy=policy, events=sink, deliver=deliver) as run:
         for _ in range(9):
             answers.append(tool("a").partition("\n")[0])
+            run.messages("openai")
         pytest.fail("the run must leave its block")
     assert set(answers) == {"answer"}
     assert run.stuck
