@@ -54,6 +54,8 @@ class Admission:
     executed: bool = False
     entry: Entry | None = None
     key: Hashable = None
+    fold: Hashable = None
+    shown: Mapping[str, Any] | None = None
     flight: Flight | None = None
     joined: Flight | None = None
     waiter: Future[Landing] | None = None
@@ -85,6 +87,8 @@ class Admission:
 
     def arguments(self) -> Mapping[str, Any]:
         """Return the bound arguments, for a preview."""
+        if self.shown is not None:
+            return self.shown
         if self.tool.spec.signature is None:
             # Nobody declared it: what the model wrote is all there is.
             return dict(self.kwargs)

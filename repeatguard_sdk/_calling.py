@@ -93,7 +93,7 @@ class CallPath:
             self._raised(admitted, tool, args, kwargs, error)
             raise
         active.reset(token)
-        if isinstance(admitted, tuple) and self._settle_first(admitted, tool, args, kwargs, result):
+        if isinstance(admitted, tuple) and self._settle_first(admitted, tool, result):
             return result
         return self._returned(admitted, tool, args, kwargs, result)
 
@@ -129,9 +129,14 @@ class CallPath:
             self._raised(admitted, tool, args, kwargs, error)
             raise
         leave(active, token)
-        if isinstance(admitted, tuple) and self._settle_first(admitted, tool, args, kwargs, result):
+        if isinstance(admitted, tuple) and self._settle_first(admitted, tool, result):
             return result
         return self._returned(admitted, tool, args, kwargs, result)
+
+    def world_moved(self) -> None:
+        """Take note of changes that a run inside of this one saw."""
+        with self._engine.lock:
+            self._engine.ledger.open_epoch(hard=True)
 
     def passed_by(self, tool: Tool) -> None:
         """Take note of a call that was let through: its mode is off, or another tool made it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
@@ -24,7 +24,7 @@ from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._settling import Settled, failure, record, success
 from repeatguard_sdk._spec import ToolSpec
-from repeatguard_sdk._types import CHANGING_EFFECTS, Mode, is_tuple
+from repeatguard_sdk._types import CHANGING_EFFECTS, KeyKind, Mode, is_tuple
 from repeatguard_sdk._withholding import answer_known, redeliver, refuse_budget, withhold
 from repeatguard_sdk.detectors import repeat
 from repeatguard_sdk.detectors.chain import Advice, Chain
@@ -95,6 +95,8 @@ class Engine:
             if again is None:
                 call = self.number(tool, self.state_of(tool))
                 call.args, call.kwargs, call.call_id = args, kwargs, call_id
+                if identity is not None:
+                    call.fold, call.shown = identity.fold, identity.shown
             else:
                 call = again
                 call.epoch, call.drift, call.waiter = ledger.epoch, ledger.drift, None
@@ -120,7 +122,9 @@ class Engine:
     def state_of(self, tool: Tool) -> ToolState:
         """Return the state of a tool; from here on its first calls may take the short way."""
         spec = tool.spec
-        state = self.ledger.state(spec.name, spec.origin, changes=spec.effect in CHANGING_EFFECTS)
+        # A module that is loaded again makes the same tools; a factory makes others each time.
+        owner: Hashable = tool if "<locals>" in spec.origin else spec.origin
+        state = self.ledger.state(spec.name, owner, changes=spec.effect in CHANGING_EFFECTS)
         if tool not in self.plain and self._is_plain(spec):
             self.plain[tool] = state
         return state
@@ -188,6 +192,11 @@ class Engine:
             call.would = "join"
         else:
             self._climb(call, identity)
+            if not call.executed:
+                # An answer without a run is the answer of this id too.
+                entry = call.entry
+                kept = None if entry is None or entry.failed else entry.stored
+                remember_id(self.ledger, call, stored=kept, error=call.error)
 
     def _climb(self, call: Admission, identity: Identity) -> None:
         """Put a call on its ladder."""
@@ -299,8 +308,7 @@ class Engine:
                 self._change(spec)
         if spec.effect == "final" and not outcome.failed:
             self.finished = True
-        # Last, for a call that was convicted has the entry of the first one now.
-        remember_id(self.ledger, call, ok=not outcome.failed)
+        remember_id(ledger, call, stored=outcome.stored, failed=outcome.failed)
 
     def abandon(self, call: Admission, landing: Landing = _ABANDONED) -> None:
         """Forget an execution that was cancelled or killed: a waiter takes over, nothing counts.
@@ -326,7 +334,8 @@ class Engine:
 
     def _fill_slot(self, call: Admission, answer: Any) -> None:
         key = None if call.entry is None else call.entry.key
-        if not is_tuple(key):
+        if not is_tuple(key) or key[:1] != (KeyKind.SLOT,):
+            # A question that names no fact fills none.
             return
         with self.lock:
             fact = key[-1]
@@ -368,12 +377,7 @@ class Engine:
     @property
     def stuck(self) -> bool:
         """Whether the run ended without a final success."""
-        return self.ended is not None and not self._ended_by_final(self.ended)
-
-    @staticmethod
-    def _ended_by_final(call: Admission) -> bool:
-        entry = call.entry
-        return call.tool.spec.effect == "final" and entry is not None and not entry.failed
+        return self.ended is not None and not self.finished
 
     def may_leave(self) -> bool:
         """Tell whether the exit may be raised now: no write of the run is in flight."""

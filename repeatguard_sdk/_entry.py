@@ -75,10 +75,24 @@ Stamp = tuple[int, int, int, int]
 
 
 class Delivered(NamedTuple):
-    """What the call id of a tool call came to: how often it failed in a row, 0 if it succeeded."""
+    """What the call id of a tool call came to.
 
-    entry: Entry
+    Attributes:
+        tool, key: which call it was.
+        turn: the turn it was made in.
+        failures: how often it failed in a row, 0 if it has its answer.
+        stored: the result it was answered with, if that was kept.
+        error: the error it was answered with, without being run.
+        call: its number.
+    """
+
+    tool: str
+    key: Hashable
+    turn: int
     failures: int
+    stored: Stored[Any] | None
+    error: BaseException | None
+    call: int
 
 
 @attrs.define(eq=False)
@@ -86,7 +100,7 @@ class ToolState:
     """What the run knows of one tool, whatever the arguments.
 
     Attributes:
-        origin: the function behind the name; another one of that name has a state of its own.
+        owner: the function behind the name; another one of that name has a state of its own.
         changes: whether a call of it may change the world.
         once: by key, the calls made once, and those that are running for the first time.
         entries: by key, the others.
@@ -106,7 +120,7 @@ class ToolState:
     """
 
     name: str
-    origin: str = ""
+    owner: Hashable = ""
     changes: bool = False
     once: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
     entries: dict[Hashable, Entry] = attrs.field(factory=dict[Hashable, Entry])
@@ -201,7 +215,7 @@ def entry_of(state: ToolState, key: Hashable, known: Any) -> Entry:
     if not is_made(known):
         _, _, number, stamp = known
         entry = Entry(state.name, key, number)
-        entry.flight = state.flights[number] = Flight(stamp[0])
+        entry.flight = state.flights[number] = Flight(stamp[0], stamp[3])
         return entry
     number, (epoch, turn, generation, drift), token, value = known
     stored: Stored[Any] | None = None

@@ -16,6 +16,7 @@ from repeatguard_sdk._canonical import TEXT_LIMIT, comparable
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._entry import First
+from repeatguard_sdk._identity import is_flat
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._scope import call_ids
 from repeatguard_sdk._settling import TRIM_EVERY, suspect
@@ -49,6 +50,9 @@ class FirstCalls:
         except Exception:
             # No identity, arguments that do not fit, a fault: the full way knows what to say.
             return None
+        if not is_flat(key):
+            # Its texts are to be folded, and its arguments shown, as they are before the call.
+            return None
         ledger, once = self._ledger, state.once
         with self._lock:
             if key in once or key in state.entries or key in state.aliases:
@@ -66,8 +70,6 @@ class FirstCalls:
         self,
         first: First,
         tool: Tool,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
         result: Any,
     ) -> bool:
         """Record the result of a first call; false where the full way has to look."""
@@ -96,9 +98,7 @@ class FirstCalls:
                     # A success of a write, or a new answer of an unknown tool.
                     ledger.open_epoch(hard=spec.effect == "write")
                     stamp = (ledger.epoch, *stamp[1:])
-                elif stamp[0] == ledger.epoch and suspect(
-                    ledger, state, tool.keys, key, token, args, kwargs
-                ):
+                elif stamp[0] == ledger.epoch and suspect(ledger, state, tool.keys, key, token):
                     return False
                 state.once[key] = (number, stamp, token, kept)
                 state.has_spoken = ledger.progressed = True

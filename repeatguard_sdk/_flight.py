@@ -31,16 +31,17 @@ class Flight:
     owner nor the other waiters. Most flights land without any, and cost no future.
 
     Attributes:
-        epoch: the epoch it began in.
+        epoch, drift: what they were when it began.
         landing: what it came to, once it has.
         heir: the execution of the same call that began after it. The waiters of an abandoned
             flight wake one after the other, and the heir may have landed before the last does.
     """
 
-    __slots__ = ("_waiters", "epoch", "heir", "landing")
+    __slots__ = ("_waiters", "drift", "epoch", "heir", "landing")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, drift: int) -> None:
         self.epoch = epoch
+        self.drift = drift
         self.landing: Landing | None = None
         self.heir: Flight | None = None
         self._waiters: list[Future[Landing]] | None = None

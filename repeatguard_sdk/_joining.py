@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Literal
+from typing import Any, Literal
 
 from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._copies import Stored
 from repeatguard_sdk._entry import Delivered, Entry
 from repeatguard_sdk._flight import Flight, Landing
 from repeatguard_sdk._ledger import Ledger
@@ -28,18 +29,18 @@ def share(call: Admission, ledger: Ledger) -> Literal["share", "again", "twin", 
     """
     if call.joined is not None and _inherit(call, call.joined.last()):
         return "share"
-    entry = call.entry
-    if entry is None:
-        return "no"
     # A blank id is none: some providers send one with every call.
     if call.call_id:
         known = ledger.call_ids.get(call.call_id)
-        if known is not None and known.entry is entry and known.failures < _MAX_RETRIES:
-            return _redeliver(call, entry, succeeded=known.failures == 0)
+        if known is not None and _is_same(call, known, ledger):
+            return _redeliver(call, known)
+    entry = call.entry
+    if entry is None:
+        return "no"
     if not call.tool.spec.withheld:
         return "no"
     running = _running(entry)
-    if running is not None and running.epoch != ledger.epoch:
+    if running is not None and not _may_join(call, running, ledger):
         running = None
     if running is None and not is_of_this_turn(entry, ledger):
         return "no"
@@ -48,25 +49,47 @@ def share(call: Admission, ledger: Ledger) -> Literal["share", "again", "twin", 
     if running is not None:
         _wait(call, running)
         return "share"
-    return "share" if answer_from(call, entry) else "no"
+    return "share" if answer_from(call, entry) or _tell(call, entry.last_call) else "again"
 
 
-def _redeliver(call: Admission, entry: Entry, *, succeeded: bool) -> Literal["share", "again"]:
-    spec, running = call.tool.spec, _running(entry)
+def _is_same(call: Admission, known: Delivered, ledger: Ledger) -> bool:
+    """Tell whether an id comes with the call it came with before, and not for ever.
+
+    Some providers give each turn's calls the same ids: a poll or a next page in another turn is
+    another one.
+    """
+    if (known.tool, known.key) != (call.state.name, call.key) or known.failures >= _MAX_RETRIES:
+        return False
+    return call.tool.spec.withheld or not ledger.turns_marked or known.turn == ledger.turn
+
+
+def _redeliver(call: Admission, known: Delivered) -> Literal["share", "again"]:
+    entry, spec = call.entry, call.tool.spec
+    running = None if entry is None else _running(entry)
     if running is not None and spec.withheld and call.mode == "enforce":
         _wait(call, running)
         return "share"
-    if not succeeded or call.mode != "enforce":
+    if known.failures or call.mode != "enforce":
         return "again"
-    if not answer_from(call, entry):
-        if spec.effect not in CHANGING_EFFECTS and not spec.repeatable:
-            return "again"
-        # What was done must not be done again for want of its receipt, whatever the epoch.
-        call.value = (
-            f"{first_line(spec.name, 64)} was already run for this tool call, at call "
-            f"{entry.last_call}. Its result was not kept, and it was not run a second time."
-        )
+    if known.error is not None:
+        call.error = known.error
+    elif known.stored is not None:
+        call.value = known.stored.deliver()
+    else:
+        return "share" if _tell(call, known.call) else "again"
     return "share"
+
+
+def _tell(call: Admission, number: int) -> bool:
+    """Answer with a sentence what must not be done again for want of its receipt."""
+    spec = call.tool.spec
+    if spec.effect not in CHANGING_EFFECTS and not spec.repeatable:
+        return False
+    call.value = (
+        f"{first_line(spec.name, 64)} was already run for this, at call {number}. "
+        "Its result was not kept, and it was not done a second time."
+    )
+    return True
 
 
 def is_of_this_turn(entry: Entry, ledger: Ledger) -> bool:
@@ -77,6 +100,17 @@ def is_of_this_turn(entry: Entry, ledger: Ledger) -> bool:
         and ledger.turn in (entry.turn, entry.told_turn)
         and entry.turn_epoch == ledger.epoch
     )
+
+
+def _may_join(call: Admission, flight: Flight, ledger: Ledger) -> bool:
+    """Tell whether an execution that is running will have an outcome for this call too.
+
+    A look-up that began before a change may come home with what was true before it, and a write
+    that is asked for again after another one is meant to be done again.
+    """
+    if flight.epoch != ledger.epoch:
+        return False
+    return flight.drift == ledger.drift or call.tool.spec.effect in ("write", "final", "ask")
 
 
 def _running(entry: Entry) -> Flight | None:
@@ -98,7 +132,7 @@ def _inherit(call: Admission, newest: Flight) -> bool:
 
 def take_off(call: Admission, entry: Entry, ledger: Ledger) -> None:
     """Begin the flight of a call that runs; it is the heir of those before it."""
-    flight = Flight(ledger.epoch)
+    flight = Flight(ledger.epoch, ledger.drift)
     for before in (entry.flight, call.joined):
         last = flight if before is None else before.last()
         if last is not flight:
@@ -133,12 +167,31 @@ def answer_from(call: Admission, entry: Entry) -> bool:
     return True
 
 
-def remember_id(ledger: Ledger, call: Admission, *, ok: bool) -> None:
-    """Remember what a call id came to; the oldest are forgotten past a limit."""
-    if not call.call_id or call.entry is None:
+def remember_id(
+    ledger: Ledger,
+    call: Admission,
+    *,
+    stored: Stored[Any] | None = None,
+    error: BaseException | None = None,
+    failed: bool = False,
+) -> None:
+    """Remember what a call id came to; the oldest are forgotten past a limit.
+
+    Args:
+        stored, error: what the call was answered with.
+        failed: whether it ran and failed: then the same id may try again.
+    """
+    if not call.call_id:
         return
     before = ledger.call_ids.get(call.call_id)
-    failures = 0 if ok else 1 if before is None else before.failures + 1
-    ledger.call_ids[call.call_id] = Delivered(call.entry, failures)
+    same = before is not None and (before.tool, before.key) == (call.state.name, call.key)
+    if before is not None and same and before.failures >= _MAX_RETRIES:
+        return
+    failures = 0
+    if failed:
+        failures = 1 + (before.failures if before is not None and same else 0)
+    ledger.call_ids[call.call_id] = Delivered(
+        call.state.name, call.key, call.turn, failures, stored, error, call.number
+    )
     if len(ledger.call_ids) > _MAX_CALL_IDS:
         ledger.call_ids.popitem(last=False)

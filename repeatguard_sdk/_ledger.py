@@ -59,18 +59,21 @@ class Ledger:
         for state in self.tools.values():
             state.begin_run()
 
-    def state(self, name: str, origin: str, *, changes: bool) -> ToolState:
+    def state(self, name: str, owner: Hashable, *, changes: bool) -> ToolState:
         """Return the state of a tool, new if this is its first call.
 
-        Two functions may share a name in one run, as when an agent calls another one: what one
-        of them returned is no answer of the other.
+        Two functions may share a name in one run, as when an agent calls another one or a factory
+        made them: what one of them returned is no answer of the other.
+
+        Args:
+            owner: what tells the functions behind one name apart.
         """
-        state = self.tools.get(name)
-        if state is not None and state.origin != origin:
-            name = f"{name} of {origin}"
-            state = self.tools.get(name)
+        shown, number = name, 1
+        while (state := self.tools.get(shown)) is not None and state.owner != owner:
+            number += 1
+            shown = f"{name} ({number})"
         if state is None:
-            state = self.tools[name] = ToolState(name, origin, changes)
+            state = self.tools[shown] = ToolState(shown, owner, changes)
         return state
 
     def find(self, state: ToolState, key: Hashable) -> Entry | None:
@@ -101,9 +104,11 @@ class Ledger:
         self._restamp()
 
     def changed_by(self, effect: Effect) -> None:
-        """Open an epoch if a call of that effect may have changed the world."""
-        if effect in CHANGING_EFFECTS:
+        """Take note of a call that is not on record: it may have changed the world, or seen it move."""
+        if effect in CHANGING_EFFECTS or effect == "ask":
             self.open_epoch(hard=effect != "unknown")
+        elif effect == "live":
+            self.note_drift()
 
     def note_drift(self) -> None:
         """Say that a live tool gave another answer than before: the world moves by itself.

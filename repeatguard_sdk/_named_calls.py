@@ -34,6 +34,7 @@ class NamedCalls(CallPath):
         reason: str = "refused",
         *,
         denied: bool = False,
+        call_id: str | None = None,
     ) -> Observation | None:
         """Count a call that never reached its tool: unknown name, bad arguments, denied.
 
@@ -42,13 +43,14 @@ class NamedCalls(CallPath):
             arguments: as the model gave them, parsed or not.
             reason: what the model was told.
             denied: whether a person or a rule forbade it: it is no option any more.
+            call_id: the provider's id; the same id again is a redelivery, not a repeat.
         """
         self._check_open("refused")
         record = None if isinstance(tool, str) else find_record(tool)
         name = tool if isinstance(tool, str) else record.spec.name if record else repr(tool)
         found = self._toolset.find(name)
         call = count_refused(
-            self._engine, found, name, as_mapping(arguments), reason, denied=denied
+            self._engine, found, name, as_mapping(arguments), reason, denied=denied, call_id=call_id
         )
         self._last = call
         self._report(call)
@@ -69,7 +71,7 @@ class NamedCalls(CallPath):
             arguments: a mapping, or JSON text of one.
             call_id: the provider's id; the same id again is a redelivery, not a repeat.
         """
-        ready = self._prepare(name, arguments)
+        ready = self._prepare(name, arguments, call_id)
         if isinstance(ready, str):
             return ready
         if ready.tool.is_async:
@@ -82,19 +84,21 @@ class NamedCalls(CallPath):
         self, name: str, arguments: Mapping[str, Any] | str | None, call_id: str | None = None
     ) -> Any:
         """Execute a tool call as `dispatch` does, awaiting tools that are coroutine functions."""
-        ready = self._prepare(name, arguments)
+        ready = self._prepare(name, arguments, call_id)
         if isinstance(ready, str):
             return ready
         with dispatching(self, call_id):
             result = ready.function(**ready.arguments)
             return await result if ready.tool.is_async else result
 
-    def _prepare(self, name: str, arguments: Mapping[str, Any] | str | None) -> Ready | str:
+    def _prepare(
+        self, name: str, arguments: Mapping[str, Any] | str | None, call_id: str | None
+    ) -> Ready | str:
         self._check_open("dispatch")
         ready = prepare(name, arguments, self._toolset.by_name())
         if isinstance(ready, Ready):
             return ready
-        observation = self.refused(name, ready.arguments, ready.reason)
+        observation = self.refused(name, ready.arguments, ready.reason, call_id=call_id)
         ended = self._ended_outcome()
         if ended is not None:
             return ended_text(ended)

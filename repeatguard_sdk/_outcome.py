@@ -101,8 +101,8 @@ class Outcome:
         call = f"{self.tool}({self.arguments})"
         after = f"after {_number(self.calls, 'call')}"
         if self.reason == "finished":
-            more = _number(self.count - 1, "time")
-            return f"Finished {after}: {call} had succeeded, and was asked for {more} more."
+            times = _number(self.count, "time")
+            return f"Finished {after}: the task was done, and {call} was asked for {times}."
         return f"Ended {self.reason} {after}: {self._why(call)}"
 
     def _why(self, call: str) -> str:

@@ -167,7 +167,8 @@ def _text_is_context(node: ast.expr, scope: Mapping[str, Any]) -> bool:
         return among([node.value])
     found = _look_up(node, scope)
     if found is None or isinstance(found, str):
-        return _last_name(node) in _CONTEXT_TYPES | _ORDINARY_NAMES
+        # A name that an argument of the model may have as well must be seen to be a framework's.
+        return _last_name(node) in _CONTEXT_TYPES
     return is_context(found, scope)
 
 

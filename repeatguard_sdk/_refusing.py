@@ -7,7 +7,7 @@ from typing import Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._engine import Engine
-from repeatguard_sdk._joining import is_of_this_turn
+from repeatguard_sdk._joining import is_of_this_turn, remember_id
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._settling import Settled, record
 from repeatguard_sdk._toolset import NO_TOOL, undeclared
@@ -24,6 +24,7 @@ def count_refused(
     reason: str,
     *,
     denied: bool,
+    call_id: str | None = None,
 ) -> Admission:
     """Count a call that never reached its tool, on the ladder of failures.
 
@@ -33,6 +34,7 @@ def count_refused(
         arguments: as the model gave them.
         reason: what the model was told.
         denied: whether a person or a rule forbade it.
+        call_id: the provider's id of the call.
     """
     called = tool or undeclared(name)
     identity = engine.identify(called, (), arguments)
@@ -51,8 +53,13 @@ def count_refused(
             engine.advise(call, engine.policy.advice)
         elif identity is not None:
             # Apart from the calls that did reach it: a refusal says nothing of their results.
-            call.key = (KeyKind.REFUSED, called.spec.name, identity.key)
-            _climb(engine, call)
+            call.key, call.call_id = (KeyKind.REFUSED, called.spec.name, identity.key), call_id
+            known = engine.ledger.call_ids.get(call_id or "")
+            if known is not None and (known.tool, known.key) == (state.name, call.key):
+                call.counts = False
+            else:
+                _climb(engine, call)
+                remember_id(engine.ledger, call, error=call.error)
     return call
 
 

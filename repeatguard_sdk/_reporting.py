@@ -57,9 +57,16 @@ class Reporter:
         """Events the sink raised on."""
         return 0 if self._sink is None else self._sink.dropped
 
+    def _now(self) -> float:
+        try:
+            return self._clock()
+        except Exception:
+            # No clock of a host's can cost a call its result.
+            return 0.0
+
     def start(self) -> None:
         """Note when the run began."""
-        self._started = self._clock()
+        self._started = self._now()
 
     def intervention(self, call: Admission, *, result: Any, style: str) -> None:
         """Send what was found about a call, or what would have been done."""
@@ -70,7 +77,7 @@ class Reporter:
         self._sink.emit(
             RepeatEvent(
                 run_id=self._run_id,
-                at=self._clock(),
+                at=self._now(),
                 call=call.number,
                 turn=call.turn,
                 tool=call.tool.spec.name,
@@ -116,9 +123,7 @@ class Reporter:
             _LOG.warning("%s: %s", tool or "the run", what)
         else:
             self._sink.emit(
-                GuardWarning(
-                    run_id=self._run_id, at=self._clock(), tool=tool, what=what, fault=fault
-                )
+                GuardWarning(run_id=self._run_id, at=self._now(), tool=tool, what=what, fault=fault)
             )
 
     def end(self, ledger: Ledger, reason: Reason) -> None:
@@ -130,7 +135,7 @@ class Reporter:
             RunRecord(
                 run_id=self._run_id,
                 started=self._started,
-                ended=self._clock(),
+                ended=self._now(),
                 calls=ledger.calls - ledger.calls_before,
                 turns=ledger.turn - ledger.turns_before,
                 executed={tool.name: tool.executed for tool in tools if tool.executed},

@@ -25,7 +25,7 @@ from repeatguard_sdk._policy import Policy, mode_from_environment
 from repeatguard_sdk._registry import Registry, default_registry
 from repeatguard_sdk._reporting import Reporter
 from repeatguard_sdk._reviewing import review
-from repeatguard_sdk._scope import close_block, open_block, take_signal
+from repeatguard_sdk._scope import Inside, close_block, open_block, take_signal
 from repeatguard_sdk._slot import Slot
 from repeatguard_sdk._spec import find_record
 from repeatguard_sdk._toolset import Toolset
@@ -134,6 +134,7 @@ class Run(NamedCalls):
         self._state = OPEN
         self.guarding = True
         self._reporter.start()
+        self._epoch_before = self._engine.ledger.epoch
         self._token = open_block(self)
         return self
 
@@ -147,6 +148,7 @@ class Run(NamedCalls):
         self._state = ENDED
         self._memory.release()
         close_block(self, self._token)
+        self._tell_outer()
         signalled, rest = take_signal(error, self)
         self._conclude(rest)
         outcome = self._outcome
@@ -356,6 +358,12 @@ class Run(NamedCalls):
         if self._engine.ended is not None:
             self._leave()
 
+    def _tell_outer(self) -> None:
+        """Tell the run around this one that the world changed: counts do not meet, but they share it."""
+        outer = self.outer.run if isinstance(self.outer, Inside) else self.outer
+        if outer is not None and self._engine.ledger.epoch > self._epoch_before:
+            outer.world_moved()
+
     def _conclude(self, error: BaseException | None) -> None:
         """Fix the outcome, and tell the sink."""
         outcome = self.outcome
@@ -364,8 +372,15 @@ class Run(NamedCalls):
             reason: Reason = (
                 "failed" if error is not None else "finished" if finished else "completed"
             )
-            text = "" if error is None else f"{type(error).__name__}: {error}"
+            text = "" if error is None else _told(error)
             outcome = self._outcome = Outcome(
                 reason=reason, calls=self.calls, known=dict(self._engine.ledger.known), error=text
             )
         self._reporter.end(self._engine.ledger, outcome.reason)
+
+
+def _told(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__

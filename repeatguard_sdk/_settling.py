@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
-from typing import Any, TypeGuard
+from collections.abc import Hashable
+from typing import Any
 
 import attrs
 
@@ -13,11 +13,12 @@ from repeatguard_sdk._call import Finding, identical_cause
 from repeatguard_sdk._canonical import comparable, comparable_error
 from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._entry import Entry, ToolState
+from repeatguard_sdk._identity import FOLDED_EFFECTS, is_flat
 from repeatguard_sdk._key import CompiledKey
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._spec import ToolSpec
-from repeatguard_sdk._types import CHANGING_EFFECTS, is_tuple
+from repeatguard_sdk._types import CHANGING_EFFECTS
 from repeatguard_sdk.detectors import cycle as cycles
 from repeatguard_sdk.detectors import repeat, same_outcome
 from repeatguard_sdk.exceptions import RepeatedFailure
@@ -26,12 +27,9 @@ from repeatguard_sdk.exceptions import RepeatedFailure
 _FINDING_EFFECTS = frozenset({"read", "ask", "unknown"})
 
 
-# Text of these is folded to raise suspicion: they ask, and a question may be spelled in two ways.
-FOLDED_EFFECTS = frozenset({"read", "ask"})
 _DIGITS = re.compile(r"\d+")
 # How often a run looks whether it remembers too many calls.
 TRIM_EVERY = 1_024
-_FLAT = frozenset({str, int, float, type(None)})
 
 
 @attrs.define
@@ -100,10 +98,13 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
     if outcome.transient and entry.retries < policy.transient_retries:
         entry.retries += 1
         call.counts = False
-        if not policy.whole_run:
+        if not policy.whole_run and call.tool.spec.effect in CHANGING_EFFECTS:
             # A time-out says nothing of what was done before it.
             ledger.changed_by(call.tool.spec.effect)
         return
+    if call.tool.spec.effect in ("write", "final") and not outcome.failed:
+        # A user spoke while it ran: what was asked for before is forgotten, what was done is not.
+        call.state.entries.setdefault(call.key, entry)
     entry, equal = _compare(ledger, policy, call, entry, outcome)
     was_seen = entry.seen
     changed = not equal and not _same_answer(entry, outcome)
@@ -179,9 +180,7 @@ def _convict(
     """Return the call this suspect repeats: same fold, nothing changed since, equal result."""
     if outcome.token is None or call.epoch != ledger.epoch:
         return None
-    key = suspect(
-        ledger, call.state, call.tool.keys, call.key, outcome.token, call.args, call.kwargs
-    )
+    key = suspect(ledger, call.state, call.tool.keys, call.key, outcome.token, call.fold)
     peer = None if key is None else ledger.find(call.state, key)
     if peer is None or peer is entry or not _same_answer(peer, outcome):
         return None
@@ -200,20 +199,22 @@ def suspect(
     keys: CompiledKey,
     key: Hashable,
     token: Hashable,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    fold: Hashable = None,
 ) -> Hashable | None:
     """Return the key of an earlier call of this epoch with the same result and the same fold.
 
     If there is none, the call is remembered. The search goes by the result, for only an equal
     result convicts: a tool whose results all differ never has its folds computed.
+
+    Args:
+        fold: of a key that is not flat, made before the tool could change its arguments.
     """
     results = state.results
     if state.results_epoch != ledger.epoch:
         results.clear()
         state.results_epoch = ledger.epoch
     peers: Any = results.get(token)
-    if peers is None and _is_flat(key):
+    if peers is None and is_flat(key):
         # The common case pays for no fold: a flat key still has its texts when it is asked for.
         results[token] = key
         return None
@@ -221,24 +222,9 @@ def suspect(
         peers = results[token] = {}
     elif peers.__class__ is not dict:
         peers = results[token] = {keys.refold(peers): peers}
-    mine = keys.refold(key) if _is_flat(key) else _fold_arguments(keys, args, kwargs, key)
+    mine = keys.refold(key) if is_flat(key) else key if fold is None else fold
     other: Hashable | None = peers.setdefault(mine, key)
     return None if other == key else other
-
-
-def _is_flat(key: Hashable) -> TypeGuard[tuple[Hashable, ...]]:
-    """Tell whether a key shows all its texts: nested and long values are digests in it."""
-    return is_tuple(key) and _FLAT.issuperset(map(type, key))
-
-
-def _fold_arguments(
-    keys: CompiledKey, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable
-) -> Hashable:
-    try:
-        return keys.fold(*args, **kwargs)
-    except TypeError:
-        # Arguments that do not fit, or without identity: nothing to suspect.
-        return key
 
 
 def _start_afresh(call: Admission, entry: Entry) -> None:
@@ -268,7 +254,8 @@ def _move_epoch(
         # A time-out says nothing of what was done before it.
         opens, hard = True, effect != "unknown"
     elif effect == "unknown":
-        opens = changed
+        # What is meant to act again has acted, whatever it says.
+        opens = changed or (call.tool.spec.repeatable and not outcome.failed)
     elif not outcome.failed:
         answered = effect == "ask" and not outcome.empty
         opens = hard = effect in ("write", "final") or answered

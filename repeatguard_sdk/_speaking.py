@@ -26,9 +26,7 @@ _PREVIEW = 200
 _MAX_TRIED = 50
 # What the row of outcomes is said of that all unknown names share.
 _NAMELESS = "tools that do not exist"
-_COPIED_BYTES = 8_000
 _FACT_BYTES = 1_000_000
-_FLAT = frozenset({str, int, float, bool, type(None), bytes})
 
 
 def options_view(ledger: Ledger, call: Admission, tools: Sequence[ToolSpec]) -> OptionsView:
@@ -107,8 +105,7 @@ def observe(
     name = call.tool.spec.name
     if finding.kind == "same_outcome" and not call.state.name:
         name = _NAMELESS
-    # The arguments are the caller's, who may change them before anybody reads.
-    arguments = _frozen(call.arguments())
+    arguments = call.arguments()
     failed = entry is not None and entry.failed
     live = policy.live.note
     brief = call.tool.spec.effect == "live" and live is not None and call.count > live
@@ -162,17 +159,6 @@ def _reordered(order: Callable[[Any], Any], options: tuple[Option, ...]) -> tupl
         )
         raise TypeError(msg)
     return chosen
-
-
-def _frozen(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments that stay as they are: flat ones as given, others as a copy or as text."""
-    if all(value.__class__ in _FLAT for value in arguments.values()):
-        return arguments
-    frozen: dict[str, Any] = {}
-    for name, value in arguments.items():
-        kept = store(value, _COPIED_BYTES)
-        frozen[name] = quote(value, _PREVIEW) if kept is None else kept.value
-    return frozen
 
 
 def result_of(entry: Entry | None) -> Any:

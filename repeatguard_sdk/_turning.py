@@ -65,6 +65,10 @@ def _judge(engine: Engine, ladder: Ladder, count: int, what: str) -> Admission |
 
 def clocks_in(engine: Engine, state: Any, ignore: Iterable[str]) -> tuple[str, ...]:
     """Return the fields of a state that are clocks or random ids, if nothing else changed."""
-    leaves = no_progress.leaves_of(state, ignore)
-    before, engine.watch.leaves = engine.watch.leaves, leaves
-    return no_progress.volatile_change(before, leaves)
+    try:
+        leaves = no_progress.leaves_of(state, ignore)
+        before, engine.watch.leaves = engine.watch.leaves, leaves
+        return no_progress.volatile_change(before, leaves)
+    except Exception:
+        # A state whose own methods raise is not searched.
+        return ()

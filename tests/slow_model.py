@@ -6,6 +6,7 @@ rule it stands for; a reader can check it against the README's table.
 What the table does not say, and the guard does:
 
 - A new or changed failure of an unknown tool opens an epoch as its answers do.
+- Each success of a repeatable unknown tool opens an epoch: it is meant to act again.
 - A success of a final tool opens an epoch as a write does. An empty answer of an ask is none: it
   opens nothing and fills no slot.
 - A transient failure of a write or final tool (hard) or an unknown tool (soft) opens an epoch,
@@ -342,7 +343,8 @@ class SlowModel:
         effect, outcome = line.tool.effect, line.outcome
         if effect == "unknown":
             changed = last is None or not last.outcome.alike(outcome)
-            return "soft" if changed or outcome.transient else ""
+            again = line.tool.repeatable and not outcome.failed
+            return "soft" if changed or again or outcome.transient else ""
         if effect in ("write", "final"):
             return "hard" if outcome.transient or not outcome.failed else ""
         if effect == "ask":

@@ -328,9 +328,14 @@ CONTEXT_TOOLS = [
     injected,
     injected_field,
     unknown,
-    unknown_ordinary,
     ordinary,
 ]
+
+
+def test_an_ordinary_name_that_cannot_be_looked_up_is_an_argument() -> None:
+    """A model may fill a `State` of the host's own: to drop it would make two calls one."""
+    assert frozenset() == declare(unknown_ordinary).hidden
+    assert ("ctx", "q") == declare(unknown_ordinary).parameters
 
 
 @pytest.mark.parametrize("fn", CONTEXT_TOOLS, ids=lambda fn: fn.__name__)

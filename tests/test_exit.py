@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from repeatguard_sdk._calling import CallPath
 from repeatguard_sdk._ladder import Ladder
 from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._policy import Policy
@@ -398,21 +399,26 @@ def test_a_cancelled_write_lets_the_exit_go(desk: Desk) -> None:
     assert (True, 4) == (run.stuck, run.calls)
 
 
-def test_a_fault_of_the_guard_does_not_hold_the_exit_back(desk: Desk) -> None:
+def test_a_fault_of_the_guard_does_not_hold_the_exit_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A write that landed before the guard failed is in flight no longer."""
-    ticks = iter(range(1_000))
+    reports = iter(range(1_000))
+    report = CallPath._report
 
-    def clock() -> float:
-        if next(ticks) == 1:
-            raise OSError("the host's clock failed")
-        return 0.0
+    def faulty(path: CallPath, call: Any) -> None:
+        if next(reports) == 1:
+            raise OSError("the report failed")
+        report(path, call)
+
+    monkeypatch.setattr(CallPath, "_report", faulty)
 
     @guarded_tool(registry=desk.registry, effect="write")
     def refuse(key: str) -> str:
         raise LookupError(f"no {key}")
 
     sink = MemorySink()
-    with desk.run(clock=clock, events=sink) as run:
+    with desk.run(events=sink) as run:
         for _ in range(2):
             assert isinstance(swallow(lambda: refuse("a")), LookupError)
         for _ in range(5):

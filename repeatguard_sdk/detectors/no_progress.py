@@ -82,12 +82,16 @@ def leaves_of(state: Any, ignore: Iterable[str]) -> Mapping[str, Any] | None:
     """Return the parts of a state by dotted name; `None` where there are too many."""
     found: dict[str, Any] = {}
     skipped = frozenset(ignore)
+    seen: set[int] = set()
     todo: list[tuple[str, Any]] = [("", state)]
     while todo:
         name, value = todo.pop()
         if name in skipped:
             continue
-        children = _children(value)
+        children = None if id(value) in seen else _children(value)
+        if children is not None:
+            # A state may lead back to itself.
+            seen.add(id(value))
         if children is None:
             found[name] = value
         else:

@@ -8,7 +8,7 @@ from repeatguard_sdk._entry import Entry
 from repeatguard_sdk._ladder import Ladder
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._spec import ToolSpec
-from repeatguard_sdk._types import Decision
+from repeatguard_sdk._types import Decision, KeyKind, is_tuple
 
 
 class Step(NamedTuple):
@@ -36,13 +36,13 @@ def is_current(entry: Entry, spec: ToolSpec, ledger: Ledger, *, whole_run: bool)
         return False
     if spec.effect == "bookkeeping" and ledger.previous != entry.number:
         return False
-    return whole_run or is_filled(entry, spec, ledger) or entry.epoch == ledger.epoch
+    return whole_run or is_filled(entry, ledger) or entry.epoch == ledger.epoch
 
 
-def is_filled(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
+def is_filled(entry: Entry, ledger: Ledger) -> bool:
     """Tell whether a question's slot is filled: then it is that question in any epoch."""
     key = entry.key
-    return spec.slot is not None and isinstance(key, tuple) and key[-1] in ledger.known
+    return is_tuple(key) and key[:1] == (KeyKind.SLOT,) and key[1] in ledger.known
 
 
 def has_drifted(entry: Entry, spec: ToolSpec, ledger: Ledger) -> bool:
