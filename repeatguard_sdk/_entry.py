@@ -116,7 +116,8 @@ class ToolState:
         found_call, found_entry: newest call whose result found something, and its entry's number.
         exhausted: the epoch in which a call of it was replayed or refused, -1 for none.
         denied: whether a call of it was refused before it reached the tool.
-        over_budget: turns with calls beyond its budget; `budget_turn` is the newest of them.
+        over_budget: turns with calls beyond its budget since the last declared change, in
+            `budget_epoch`; `budget_turn` is the newest of them.
     """
 
     name: str
@@ -149,6 +150,7 @@ class ToolState:
     denied: bool = False
     over_budget: int = 0
     budget_turn: int = -1
+    budget_epoch: int = -1
 
     def end_failures(self) -> None:
         """Forget the present row of failures."""

@@ -107,6 +107,9 @@ def answer_known(ledger: Ledger, policy: Policy, call: Admission, fact: str) -> 
 def refuse_budget(ledger: Ledger, policy: Policy, call: Admission, budget: int) -> None:
     """Refuse a call beyond its tool's budget; a model that ignores that climbs as a failure does."""
     state = call.state
+    if state.budget_epoch != ledger.hard_epoch:
+        # Something was done in between: the model is not going in circles on this refusal.
+        state.budget_epoch, state.over_budget = ledger.hard_epoch, 0
     if not (ledger.turns_marked and state.budget_turn == ledger.turn):
         state.over_budget += 1
         state.budget_turn = ledger.turn

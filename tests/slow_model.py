@@ -27,8 +27,8 @@ What the table does not say, and the guard does:
   the same call, that one speaks for it.
 - An execution that proves to be the count at which the ladder exits ends the run after it ran.
 - A cycle needs two different keys. It outranks the counter, the counter outranks a row.
-- Calls beyond a budget are counted, those of one turn once, since the last user message; the fourth
-  ends the run as a fourth failure does.
+- Calls beyond a budget are counted, those of one turn once, since the last declared change or user
+  message; the fourth ends the run as a fourth failure does.
 - A call that never reached its tool climbs the ladder of failures (a live tool's that of live) apart
   from the calls that did; it is a failure in the tool's row (names nobody declared share one) and
   ends no row of empties.
@@ -275,7 +275,11 @@ class SlowModel:
     def _refuse_over_budget(self, line: Line) -> None:
         """Past its budget a tool is refused."""
         line.over_budget, line.decision, line.finding = True, "refuse", "repeat"
-        others = [o for o in self._since_user() if o.over_budget and o.tool == line.tool]
+        others = [
+            o
+            for o in self._since_user()
+            if o.over_budget and o.tool == line.tool and "hard" not in self._opened_after(o)
+        ]
         line.reported = line.count = len({other.turn for other in [*others, line]})
         if line.count >= FAILING[2]:
             line.decision = "exit"

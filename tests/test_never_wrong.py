@@ -290,6 +290,26 @@ def test_a_clock_that_raises_costs_no_result() -> None:
     assert events
 
 
+def test_calls_beyond_a_budget_end_no_run_that_gets_things_done() -> None:
+    """A refused look-up between writes that succeed is a nuisance and no loop."""
+    tools = Registry()
+
+    @guarded_tool(registry=tools, max_calls=1)
+    def search(query: int) -> str:
+        return f"found {query}"
+
+    @guarded_tool(registry=tools, effect="write")
+    def note(text: int) -> str:
+        return f"noted {text}"
+
+    with Run(registry=tools) as run:
+        for number in range(9):
+            run.turn()
+            search(number)
+            note(number)
+        assert not run.stuck
+
+
 class Mute(Exception):
     """An error whose text cannot be had."""
 
