@@ -21,7 +21,7 @@ EXAMPLES = ("garden_bench.py", "real_runs.py")
 nox.options.envdir = str(WORK)
 nox.options.error_on_missing_interpreters = True
 nox.options.error_on_external_run = True
-nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "examples"]
+nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "examples", "instructions"]
 
 
 def _pyenv_root() -> Path | None:
@@ -161,3 +161,11 @@ def examples(session: nox.Session) -> None:
     session.install(str(_wheel(session)))
     for name in EXAMPLES:
         session.run("python", str(ROOT / "examples" / name), silent=True)
+
+
+@nox.session(python=VERSIONS)
+def instructions(session: nox.Session) -> None:
+    """Hold the number of instructions of a guarded call within 5 % of what is kept."""
+    session.install(str(_wheel(session)))
+    session.chdir(_without_the_package(session))
+    session.run("python", "tests/benchmarks/instructions.py", "--check", silent=True)
