@@ -87,7 +87,8 @@ def guarded_tool(
         volatile: parts of a result that do not count when results are compared: dotted names,
             or a callable result -> comparable.
         empty: a value or a predicate: the results that found nothing.
-        max_calls: budget of this tool in one run.
+        max_calls: budget of this tool in one run; calls beyond it are refused, and in the fourth turn
+            with nothing done in between they end it.
         slot: for ``effect="ask"``: the parameter whose value names the fact asked for.
         option: how the tool reads in a list of options; by default its docstring's first sentence.
         name: the name the model sees; by default the function's.

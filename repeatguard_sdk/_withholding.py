@@ -109,7 +109,7 @@ def refuse_budget(ledger: Ledger, policy: Policy, call: Admission, budget: int) 
     state = call.state
     if state.budget_epoch != ledger.hard_epoch:
         # Something was done in between: the model is not going in circles on this refusal.
-        state.budget_epoch, state.over_budget = ledger.hard_epoch, 0
+        state.budget_epoch, state.over_budget, state.budget_turn = ledger.hard_epoch, 0, -1
     if not (ledger.turns_marked and state.budget_turn == ledger.turn):
         state.over_budget += 1
         state.budget_turn = ledger.turn

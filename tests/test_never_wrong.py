@@ -310,6 +310,24 @@ def test_calls_beyond_a_budget_end_no_run_that_gets_things_done() -> None:
         assert not run.stuck
 
 
+def test_a_count_beyond_a_budget_starts_at_one_after_a_change_within_the_turn() -> None:
+    """The change forgets the turn that was counted too, or the next refusal would be the 0th."""
+    tools = Registry()
+
+    @guarded_tool(registry=tools, max_calls=1)
+    def search(query: int) -> str:
+        return f"found {query}"
+
+    with Run(registry=tools) as run:
+        search(0)
+        run.turn()
+        search(1)
+        run.progress()
+        search(2)
+        assert run.last_decision is not None
+        assert run.last_decision.count == 1
+
+
 class Mute(Exception):
     """An error whose text cannot be had."""
 
