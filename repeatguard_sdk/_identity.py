@@ -15,6 +15,9 @@ from repeatguard_sdk.exceptions import NoIdentityError
 # Text of these is folded to raise suspicion: they ask, and a question may be spelled in two ways.
 FOLDED_EFFECTS = frozenset({"read", "ask"})
 _FLAT = frozenset({str, int, float, type(None)})
+_IMMUTABLE = _FLAT | {bool, bytes}
+# How a key shows `True` and `False`, so that they are not 1 and 0.
+_BOOLS = frozenset({b"T", b"F"})
 _COPIED_BYTES = 8_000
 _PREVIEW = 200
 
@@ -42,13 +45,19 @@ def fact_name(text: str) -> str:
 
 def is_flat(key: Hashable) -> TypeGuard[tuple[Hashable, ...]]:
     """Tell whether a key shows all its texts: nested and long values are digests in it."""
-    return is_tuple(key) and _FLAT.issuperset(map(type, key))
+    return is_tuple(key) and (
+        _FLAT.issuperset(map(type, key))
+        or all(type(part) in _FLAT or (type(part) is bytes and part in _BOOLS) for part in key)
+    )
 
 
 def _frozen(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return arguments that stay as they are: in copies, and what cannot be copied as text."""
     frozen: dict[str, Any] = {}
     for name, value in arguments.items():
+        if type(value) in _IMMUTABLE:
+            frozen[name] = value
+            continue
         kept = store(value, _COPIED_BYTES)
         frozen[name] = quote(value, _PREVIEW) if kept is None else kept.value
     return frozen

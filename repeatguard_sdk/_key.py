@@ -251,7 +251,7 @@ class _Compiler:
                 f"        {name} = {_INLINE['text'].format(name)}",
                 f"    elif {g}kind is {g}float:",
                 f"        {name} = {g}round({name}, 2)",
-                f"    elif {g}kind is not {g}int and {name} is not None and {name} != ():",
+                f"    elif {g}kind is not {g}int and {name} not in (None, (), b'T', b'F'):",
                 "        return None",
             ]
         return [*lines, f"    return ({names})"]

@@ -328,6 +328,29 @@ def test_a_count_beyond_a_budget_starts_at_one_after_a_change_within_the_turn() 
         assert run.last_decision.count == 1
 
 
+def test_a_flag_beside_a_text_in_another_spelling_stays_a_flag() -> None:
+    """Folding leaves `True`, `False` and 1 three arguments."""
+    tools = Registry()
+
+    @guarded_tool(registry=tools)
+    def find(query: str, new: Any) -> str:
+        return "nothing new"
+
+    counts: list[int] = []
+    with Run(registry=tools) as run:
+        for query, new in (
+            ("Red Hat", True),
+            ("red hat", False),
+            ("red hat", 1),
+            ("red  HAT", True),
+        ):
+            run.turn()
+            find(query, new)
+            assert run.last_decision is not None
+            counts.append(run.last_decision.count)
+    assert counts == [1, 1, 1, 2]
+
+
 class Mute(Exception):
     """An error whose text cannot be had."""
 
