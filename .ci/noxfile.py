@@ -17,11 +17,15 @@ DIST = WORK / "dist"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 NEWEST = VERSIONS[-1]
 EXAMPLES = ("garden_bench.py", "real_runs.py")
+# What users have beside the package, and the tests that are skipped without it.
+NEIGHBOURS = ("anthropic", "google-genai", "numpy", "openai", "trio")
+NEIGHBOUR_TESTS = ("test_canonical.py", "test_messages.py", "test_trio.py")
 
 nox.options.envdir = str(WORK)
 nox.options.error_on_missing_interpreters = True
 nox.options.error_on_external_run = True
-nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "examples", "instructions"]
+nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "neighbours"]
+nox.options.sessions += ["examples", "instructions"]
 
 
 def _pyenv_root() -> Path | None:
@@ -153,6 +157,18 @@ def lowest(session: nox.Session) -> None:
     """Run the tests against the oldest dependencies that are promised."""
     session.install(f"{_wheel(session)}[tests]", "attrs==23.2", "wrapt==2.2")
     _pytest(session)
+
+
+@nox.session(python=NEWEST)
+def neighbours(session: nox.Session) -> None:
+    """Run the tests that need the real clients of the providers, trio or numpy; none is skipped."""
+    session.install(f"{_wheel(session)}[tests]", *NEIGHBOURS)
+    session.chdir(_without_the_package(session))
+    for name in NEIGHBOURS:
+        module = name.replace("google-genai", "google.genai")
+        # Where one is missing its tests would be skipped without a word.
+        session.run("python", "-W", "ignore", "-c", f"import {module}", silent=True)
+    session.run("pytest", "-q", *(f"tests/{name}" for name in NEIGHBOUR_TESTS))
 
 
 @nox.session(python=VERSIONS)
