@@ -1,0 +1,1 @@
+"""The guard over transcripts that exist already: what it would have replayed, noted, ended."""
