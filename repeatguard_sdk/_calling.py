@@ -158,6 +158,8 @@ class CallPath:
             self._reporter.fault(tool, fault)
             return None
         self._last = call
+        if self._reporter.following.waits:
+            self._reporter.saw_call(call)
         return call
 
     def _returned(
@@ -288,6 +290,12 @@ class CallPath:
             chosen = engine.policy.style
             style = chosen if isinstance(chosen, str) else "custom"
         self._reporter.intervention(call, result=kept, style=style)
+        self._watch_what_follows()
+
+    def _watch_what_follows(self) -> None:
+        """Keep calls off the short way, where nobody sees them, while a follow-up is awaited."""
+        if self._reporter.following.waits:
+            self._engine.plain.clear()
 
     def _observe(self, call: Admission, kept: Any) -> Observation:
         ledger = self._engine.ledger

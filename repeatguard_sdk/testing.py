@@ -14,8 +14,8 @@ from repeatguard_sdk._registry import Registry
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._tool import guarded_tool
 from repeatguard_sdk._types import MISSING, Decision, Mode, is_mapping
-from repeatguard_sdk.events import MemorySink
 from repeatguard_sdk.exceptions import RepeatedFailure, ScenarioError, ToolDeclarationError
+from repeatguard_sdk.sinks.memory import MemorySink
 
 _EVENTS = ("user_message", "compaction", "auto_continue", "external_change", "progress")
 _STEP_FIELDS = frozenset({"tool", "args", "result", "error", "turn", "call_id", "run", "refused"})

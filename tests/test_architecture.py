@@ -26,12 +26,12 @@ LEVELS = """
 0.0  _types exceptions _portable _scope _text
 1.0  _binding _call _copies _ladder _options _ring _slot _spec _walk
 1.1  _encode _flight _rules _wording
-1.2  _canonical _entry
+1.2  _canonical _entry _event _suspicion
 1.3  _key
-2.0  _ledger _observation _registry events
-2.1  _admission _dispatch _identity _memory _messages _toolset
-3.0  _outcome detectors
-3.1  _policy
+2.0  _ledger _observation _registry
+2.1  _admission _dispatch _emitting _identity _memory _messages _redaction _toolset
+3.0  _following _outcome detectors sinks
+3.1  _policy events
 3.2  _arguments _joining _reporting _settling _speaking
 3.3  _withholding
 3.4  _engine
