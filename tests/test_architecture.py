@@ -40,7 +40,7 @@ LEVELS = """
 4.1  _named_calls
 4.2  _run
 5.0  _tool
-6.0  audit testing
+6.0  audit report testing
 """
 THIRD_PARTY = {"attrs", "wrapt"}
 # What an extra brings, and the part of the package that may import it at its top: nothing of the
