@@ -41,6 +41,8 @@ LEVELS = """
 4.2  _run
 5.0  _tool
 6.0  audit report testing
+7.0  cli
+7.1  __main__
 """
 THIRD_PARTY = {"attrs", "wrapt"}
 # What an extra brings, and the part of the package that may import it at its top: nothing of the
@@ -52,7 +54,10 @@ EXTRAS = {
     "sinks": {"opentelemetry"},
 }
 # Slow to load and seldom needed. Their order is checked like that of all others.
-PUT_OFF = {("_reviewing", f"{TOP}.detectors.asked_again")}
+PUT_OFF = {
+    ("_reviewing", f"{TOP}.detectors.asked_again"),
+    ("cli", f"{TOP}.report.as_html"),
+}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MAX_LINES = 400
 

@@ -6,16 +6,19 @@ from repeatguard_sdk.report._values import Report
 from repeatguard_sdk.report._words import count, interval, moment, percent, tool_name
 
 NO_EVENTS = (
-    'No events yet. Keep them with Run(tools, events=SqliteSink("events.db")), let the agent work, '
+    'No events yet. Keep them with Run(tools, events=SQLiteSink("events.db")), let the agent work, '
     'and ask for the report again; Policy(mode="observe") records without changing what the agent '
     "sees."
 )
-REFUSALS = "Refusals include calls that never reach a tool: no such tool, denied, arguments that do not fit."
+REFUSALS = (
+    "Refusals include calls that never reach a tool (no such tool, denied, arguments that do not "
+    "fit)."
+)
 NO_TRIAL = (
     "This is no trial: nobody drew lots which event got a note, so compare rows at equal counts, and "
     "with care. In small trials an irrelevant sentence did most of what a note did."
 )
-SOFTER = 'In the modes "advise" and "observe" every call ran; "enforce" would have:'
+SOFTER = 'In the modes "advise" and "observe" every call ran; "enforce" would have meant:'
 UPPER_BOUND = (
     "A model that had been answered from store would have gone on otherwise, so this is the most "
     "that can have been saved."
