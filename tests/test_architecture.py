@@ -23,7 +23,7 @@ TOP = "repeatguard_sdk"
 # first number is the level a reader thinks in (0 words, 1 one tool and one call, 2 memory and
 # text, 3 rules and ends, 4 the run, 5 the decorator, 6 what is built on both, 7 the command line).
 LEVELS = """
-0.0  _types exceptions _portable _scope _text
+0.0  _types exceptions _forking _portable _scope _text
 1.0  _binding _call _copies _ladder _options _ring _slot _spec _walk
 1.1  _encode _flight _rules _wording
 1.2  _canonical _entry _event _suspicion
