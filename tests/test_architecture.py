@@ -31,7 +31,7 @@ LEVELS = """
 2.0  _ledger _observation _registry
 2.1  _admission _dispatch _emitting _identity _memory _messages _redaction _toolset
 3.0  _following _outcome detectors sinks
-3.1  _policy events
+3.1  _default_sink _policy events
 3.2  _arguments _joining _reporting _settling _speaking
 3.3  _withholding
 3.4  _engine
@@ -52,7 +52,10 @@ EXTRAS = {
     "sinks": {"opentelemetry"},
 }
 # Slow to load and seldom needed. Their order is checked like that of all others.
-PUT_OFF = {("_reviewing", f"{TOP}.detectors.asked_again")}
+PUT_OFF = {
+    ("_reviewing", f"{TOP}.detectors.asked_again"),
+    ("_default_sink", f"{TOP}.sinks.sqlite"),
+}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MAX_LINES = 400
 
