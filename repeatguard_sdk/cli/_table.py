@@ -71,9 +71,13 @@ def _headline(report: Report) -> str:
     return f"What to mend: {words.count(report.events, 'event')} about {tools}, {times}"
 
 
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+
+
 def _tools(report: Report, console: Console) -> Table:
     wide = console.width >= _WIDE
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = _table()
     table.add_column("Tool", overflow="fold")
     table.add_column("Events", justify="right")
     table.add_column("Share", no_wrap=True)
@@ -124,7 +128,7 @@ def _print_tool(tool: ToolReport, console: Console) -> None:
 
 
 def _notes(report: Report) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = _table()
     table.add_column("Note", overflow="fold")
     table.add_column("Mode")
     table.add_column("Count")

@@ -39,5 +39,6 @@ def write(text: str, output: Path | None) -> None:
 
 def let_any_character_pass() -> None:
     """Let standard output take characters that its encoding lacks, each as its code."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    out: object = sys.stdout
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="backslashreplace")
