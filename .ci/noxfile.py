@@ -21,11 +21,16 @@ LOWEST = ("attrs==23.2", "wrapt==2.2", "jinja2==3.1.0", "rich==13.0.0", "typer==
 # That typer uses what a newer click warns of.
 LOWEST += ("click==8.1.8",)
 # What users have beside the package, and the tests that are skipped without it.
-NEIGHBOURS = ("anthropic", "google-genai", "numpy", "openai", "trio")
+NEIGHBOURS = ("anthropic", "google-genai", "numpy", "openai", "opentelemetry-sdk", "trio")
+NEIGHBOUR_TESTS = (
+    "test_canonical.py",
+    "test_messages.py",
+    "sinks/test_opentelemetry.py",
+    "test_trio.py",
+)
 # What the page of the report is looked at with; its test is skipped where it is not installed.
 BROWSER = ("chromium", "chromedriver")
 BROWSER_PACKAGES = ("chromium", "chromium-driver")
-NEIGHBOUR_TESTS = ("test_canonical.py", "test_messages.py", "test_trio.py")
 
 nox.options.envdir = str(WORK)
 nox.options.error_on_missing_interpreters = True
@@ -167,11 +172,11 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST)
 def neighbours(session: nox.Session) -> None:
-    """Run the tests that need the real clients of the providers, trio or numpy; none is skipped."""
+    """Run the tests that need what users have beside the package; none is skipped."""
     session.install(f"{_wheel(session)}[tests]", *NEIGHBOURS)
     session.chdir(_without_the_package(session))
     for name in NEIGHBOURS:
-        module = name.replace("google-genai", "google.genai")
+        module = name.replace("-", ".")
         # Where one is missing its tests would be skipped without a word.
         session.run("python", "-W", "ignore", "-c", f"import {module}", silent=True)
     session.run("pytest", "-q", *(f"tests/{name}" for name in NEIGHBOUR_TESTS))

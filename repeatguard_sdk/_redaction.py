@@ -11,6 +11,15 @@ from repeatguard_sdk._event import Event, FollowUp, GuardWarning, RepeatEvent
 Redact = Callable[[str], str]
 
 HIDDEN = "(hidden: the redact function failed)"
+_LONGEST = 1_000
+
+
+def storable(text: str) -> str:
+    """Return a text as files and exporters take it: of bounded length, and in UTF-8.
+
+    Names of tools and ids of calls may be what a model wrote.
+    """
+    return text[:_LONGEST].encode("utf-8", "backslashreplace").decode()
 
 
 class Redaction:

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import attrs
 
 from repeatguard_sdk._event import Event, FollowUp, GuardWarning, RepeatEvent, RunRecord
+from repeatguard_sdk._redaction import storable
 from repeatguard_sdk._types import is_tuple
 
 PREVIEW = 200
 _SECONDS = ("at", "started", "ended")
-_LONGEST = 1_000
 _LARGEST = 2**63 - 1
 # Per-tool counts of a run, in a table of their own.
 COUNTS = ("executed", "replayed", "joined", "refused")
@@ -90,9 +90,9 @@ def _cell(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, str):
-        return value[:_LONGEST].encode("utf-8", "backslashreplace").decode()
+        return storable(value)
     if is_tuple(value):
-        return json.dumps([str(part)[:_LONGEST] for part in value])
+        return json.dumps([storable(str(part)) for part in value])
     return max(-_LARGEST, min(int(value), _LARGEST))
 
 
