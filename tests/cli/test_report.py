@@ -249,7 +249,8 @@ def test_a_terminal_obeys_no_tool() -> None:
     out = printed(build_report(given_.hostile_events(), []))
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
     assert not given_.CONTROLS.search(plain)
-    assert "[bold red]not bold[/bold red][link=file" in plain
+    # The tool's row, its style's row, its name above the results, and the result.
+    assert 4 == plain.count("[bold red]not bold[/bold red][link=file")
     assert "\x1b]" not in out
     assert "31mred" in plain
     assert "\x1b[31mred" not in out

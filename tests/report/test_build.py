@@ -314,7 +314,7 @@ def test_what_enforce_would_have_done() -> None:
         attrs.evolve(soft, would="refuse"),
         attrs.evolve(soft, would="exit"),
         attrs.evolve(soft, would="exit"),
-        event(),
+        event(decision="execute"),
     ]
     would = build_report(events, []).would
     assert (3, 1, 1, 1) == (would.replayed, would.equal, would.differed, would.unknown)
