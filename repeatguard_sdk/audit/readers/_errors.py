@@ -18,7 +18,7 @@ _HEAD = re.compile(
     re.VERBOSE,
 )
 _FIRST_KEY = re.compile(
-    r'\{\s*"error"\s*:\s*(?!null\b|false\b|""|\[\s*\]|\{\s*\}|0\s*[,}])', re.IGNORECASE
+    r'\{\s*"error"\s*:\s*(?!\s|null\b|false\b|""|\[\s*\]|\{\s*\}|0\s*[,}])', re.IGNORECASE
 )
 _FLAG = re.compile(r'"(?:isError|is_error)"\s*:\s*true\b')
 

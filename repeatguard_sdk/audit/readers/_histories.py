@@ -23,8 +23,9 @@ class Part:
         sure: how many of them were in the request; the rest is the model's response, which the
             next request may hold in another form, or not at all.
         run_id: the document's name of the run.
-        name: the id of the response, by which another document may continue it.
-        after: the `name` of the response that it continues; it holds only what came since.
+        names: the ids of the response and its conversation, by which another document may
+            continue it.
+        after: of these, the one that it continues itself; it holds only what came since.
         piece: one message of a run, whose others are documents of their own. Those with an equal
             `run_id` belong together.
         opens: a piece with which a run begins, such as a system message.
@@ -33,7 +34,7 @@ class Part:
     entries: list[Entry]
     sure: int = -1
     run_id: str | None = None
-    name: str | None = None
+    names: tuple[str, ...] = ()
     after: str | None = None
     piece: bool = False
     opens: bool = False
@@ -86,9 +87,9 @@ class Histories:
         else:
             found = self._place(line, part, hashes)
         found.run_id = found.run_id or part.run_id
-        if part.name is not None:
-            found.names.append(part.name)
-            self._named[part.name] = found
+        for name in part.names:
+            found.names.append(name)
+            self._named[name] = found
         self._open.pop(id(found), None)
         self._open[id(found)] = found
         yield from self._shrink()

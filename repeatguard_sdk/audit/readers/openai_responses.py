@@ -61,7 +61,7 @@ class OpenAIResponsesReader(MessageReader):
             [*entries, *answer],
             sure=len(entries),
             run_id=run_name(document) or run_id,
-            name=name or run_id,
+            names=tuple(each for each in (name, run_id) if each),
             after=after,
         )
 
