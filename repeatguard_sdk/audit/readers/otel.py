@@ -62,6 +62,7 @@ class _Group:
 
     name: str
     line: int
+    number: int  # of those that began before it
     spans: list[Span] = attrs.field(factory=list[Span])
     conversation: str | None = None
 
@@ -71,6 +72,7 @@ class _Traces:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._begun = 0
         self._traces: OrderedDict[str, _Group] = OrderedDict()
         self._conversations: OrderedDict[str, _Group] = OrderedDict()
         # The traces that are over, and whether a late span of it was told.
@@ -84,7 +86,10 @@ class _Traces:
                 what = f"spans of trace {span.trace} come after {OPEN_TRACES} others: left out"
                 yield Fault(self._path, line, what)
             return
-        trace = self._traces.setdefault(span.trace, _Group(span.trace, line))
+        if span.trace not in self._traces:
+            self._traces[span.trace] = _Group(span.trace, line, self._begun)
+            self._begun += 1
+        trace = self._traces[span.trace]
         self._traces.move_to_end(span.trace)
         trace.spans.append(span)
         conversation = text_in(span.attributes.get("gen_ai.conversation.id"))
@@ -105,7 +110,7 @@ class _Traces:
             else:
                 self._join(trace, trace.conversation)
         left += self._conversations.values()
-        for group in sorted(left, key=lambda group: group.line):
+        for group in sorted(left, key=lambda group: group.number):
             yield from self._runs(group)
 
     def _end(self, trace: _Group) -> Iterator[RecordedRun | Fault]:
@@ -118,9 +123,10 @@ class _Traces:
             yield from self._runs(oldest)
 
     def _join(self, trace: _Group, name: str) -> None:
-        group = self._conversations.setdefault(name, _Group(name, trace.line))
+        group = self._conversations.setdefault(name, _Group(name, trace.line, trace.number))
         self._conversations.move_to_end(name)
         group.line = min(group.line, trace.line)
+        group.number = min(group.number, trace.number)
         group.spans += trace.spans
 
     def _runs(self, group: _Group) -> Iterator[RecordedRun | Fault]:
