@@ -120,7 +120,7 @@ class Prepared:
                     walk.skip(stretch.steps, self._effects)
                 continue
             walk = walk or Walk(policy, self._shared_ids)
-            verdicts += walk.verdicts(stretch.planned(policy), stretch.first)
+            verdicts += walk.verdicts(stretch.planned(policy))
             if walk.ended is not None:
                 break
         ended = None if walk is None else walk.ended

@@ -9,7 +9,7 @@ verdicts of the short form against those of the run itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from repeatguard_sdk._policy import Policy
@@ -32,17 +32,21 @@ class PlannedCall(NamedTuple):
     """One call as it is walked.
 
     Attributes:
+        number: which call of the run, from 0.
         tool: the declaration.
         arguments: as they are given to the guard.
         result, error: what came of it.
         recorded: the call itself.
+        alone: whether it differs from all others of its tool.
     """
 
+    number: int
     tool: Tool
     arguments: Mapping[str, Any] | str
     result: Any
     error: str | None
     recorded: RecordedCall
+    alone: bool
 
 
 PlannedStep = PlannedCall | Happening
@@ -80,19 +84,40 @@ class Stretch:
 
         They are in short where nothing of them is too big for it to keep: nothing of the short form is.
         """
-        found = {
-            name: self._tools.find(name, made[0].effect, _names(made))
-            for name, made in self._calls.items()
+        short = self._fits(policy)
+        planners = {
+            name: self._planner(name, made, short=short) for name, made in self._calls.items()
         }
-        stand_ins = self._stand_ins(found) if self._fits(policy) else {}
-        names = {name: iter(self._classes(name, self._calls[name])) for name in stand_ins}
         results: dict[str, str] = {}
-        return [
-            step
-            if isinstance(step, str)
-            else _planned(step, found[step.tool], stand_ins, names, results)
-            for step in self.steps
-        ]
+        planned: list[PlannedStep] = []
+        alike, number = False, self.first - 1
+        for step in self.steps:
+            if isinstance(step, str):
+                planned.append(step)
+                alike = False
+                continue
+            number += 1
+            call = planners[step.tool].plan(step, number, results)
+            # Of look-ups in a row that are compared with nothing, one parts what lies around them,
+            # unless turns are counted.
+            parts = call.alone and planners[step.tool].only_parts and policy.no_progress is None
+            if not (parts and alike):
+                planned.append(call)
+            alike = parts
+        return planned
+
+    def _planner(self, name: str, made: Sequence[RecordedCall], *, short: bool) -> _Planner:
+        tools = self._tools
+        if not (short and tools.is_plain(name)):
+            return _Planner(tools.find(name, made[0].effect, _names(made)), None, iter(()), False)
+        classes = self._classes(name, made)
+        exactly = None
+        if None in classes:
+            exactly = tools.find(name, made[0].effect, _names(made))
+        effect = tools.effect_of(name, made[0].effect)[0]
+        stand_in = tools.stand_in(name, effect)
+        only_parts = effect == "read" and not any(map(_is_poor, made))
+        return _Planner(exactly, stand_in, iter(classes), only_parts)
 
     def _finds_nothing(self, name: str, made: Sequence[RecordedCall]) -> bool:
         """Tell whether no rule can find anything in the calls of one tool."""
@@ -106,15 +131,7 @@ class Stretch:
         if None in keys or len(set(keys)) < len(keys):
             return False
         # A row of two is the shortest that a policy can name.
-        poor = [call for call in made if call.error is not None or may_be_empty(call.result)]
-        return len(poor) < 2
-
-    def _stand_ins(self, found: Mapping[str, Tool]) -> dict[str, Tool]:
-        return {
-            name: self._tools.stand_in(tool)
-            for name, tool in found.items()
-            if self._tools.is_plain(name)
-        }
+        return sum(map(_is_poor, made)) < 2
 
     def _classes(self, name: str, made: Sequence[RecordedCall]) -> list[tuple[str, bool] | None]:
         """Return for each call of a tool the name of its class, and whether it is alone in it.
@@ -147,25 +164,52 @@ class Stretch:
         )
 
 
-def _planned(
-    call: RecordedCall,
-    tool: Tool,
-    stand_ins: Mapping[str, Tool],
-    names: Mapping[str, Any],
-    results: dict[str, str],
-) -> PlannedCall:
-    result = whole_result(call)
-    stand_in = stand_ins.get(call.tool)
-    known = next(names[call.tool]) if stand_in is not None else None
-    if known is None or stand_in is None:
-        return PlannedCall(tool, call.arguments, result, call.error, call)
-    name, alone = known
-    if call.error is None and not may_be_empty(result):
-        if alone:
-            result = _ANY_RESULT
-        elif type(result) is str:
-            result = results.setdefault(result, f"r{len(results)}")
-    return PlannedCall(stand_in, {"call": name}, result, call.error, call)
+class _Planner:
+    """Plans the calls of one tool, in order.
+
+    Args:
+        exactly: the tool for calls that are compared as they are.
+        stand_in: the tool for all others.
+        classes: of each call its class, and whether it is alone in it; `None` for one that is
+            compared as it is.
+        only_parts: whether its calls, where they are alone, do nothing but lie between others.
+    """
+
+    __slots__ = ("_classes", "_exactly", "_stand_in", "only_parts")
+
+    def __init__(
+        self,
+        exactly: Tool | None,
+        stand_in: Tool | None,
+        classes: Iterator[tuple[str, bool] | None],
+        only_parts: bool,
+    ) -> None:
+        self._exactly = exactly
+        self._stand_in = stand_in
+        self._classes = classes
+        self.only_parts = only_parts
+
+    def plan(self, call: RecordedCall, number: int, results: dict[str, str]) -> PlannedCall:
+        """Return a call as it is walked.
+
+        Args:
+            number: which call of the run it is.
+            results: the names of results so far.
+        """
+        known = next(self._classes, None)
+        result = whole_result(call)
+        if known is None or self._stand_in is None:
+            assert self._exactly is not None
+            exactly = self._exactly
+            return PlannedCall(number, exactly, call.arguments, result, call.error, call, False)
+        name, alone = known
+        if call.error is None and not may_be_empty(result):
+            if alone:
+                result = _ANY_RESULT
+            elif type(result) is str:
+                result = results.setdefault(result, f"r{len(results)}")
+        arguments = {"call": name}
+        return PlannedCall(number, self._stand_in, arguments, result, call.error, call, alone)
 
 
 def whole_result(call: RecordedCall) -> Any:
@@ -180,6 +224,10 @@ def may_be_empty(result: Any) -> bool:
     if type(result) is str and len(result) > _FOUND_SOMETHING:
         return False
     return is_empty(result)
+
+
+def _is_poor(call: RecordedCall) -> bool:
+    return call.error is not None or may_be_empty(call.result)
 
 
 def _coarse(call: RecordedCall) -> bytes | None:

@@ -106,16 +106,13 @@ class AuditTools:
         declaration = self._declared.get(name)
         return declaration is not None and ("max_calls" in declaration or "slot" in declaration)
 
-    def stand_in(self, tool: Tool) -> Tool:
-        """Return a plain tool's stand-in: of the same name and effect, with one argument, "call"."""
-        key = (tool.spec.name, tool.spec.effect)
-        made = self._stand_ins.get(key)
+    def stand_in(self, name: str, effect: str) -> Tool:
+        """Return what stands for a plain tool: of its name and effect, with one argument, "call"."""
+        made = self._stand_ins.get((name, effect))
         if made is None:
-            signature = _signature(frozenset({"call"}), {"effect": tool.spec.effect})
-            twin = attrs.evolve(tool.spec, signature=signature, parameters=("call",))
-            made = Tool(spec=twin, keys=compile_key(twin), is_async=False)
+            made = self._make(name, effect, frozenset({"call"}))
             if len(self._stand_ins) < _MAX_COMPILED:
-                self._stand_ins[key] = made
+                self._stand_ins[name, effect] = made
         return made
 
     def _make(self, name: str, effect: str, arguments: frozenset[str] | None) -> Tool:

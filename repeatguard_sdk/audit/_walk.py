@@ -77,22 +77,15 @@ class Walk(CallPath):
             return None
         return "stuck" if self._engine.stuck else "finished"
 
-    def verdicts(self, steps: Sequence[PlannedStep], first: int) -> Iterator[Verdict]:
-        """Yield a verdict for each call that would not just have been executed, up to the exit.
-
-        Args:
-            steps: calls, and what happened between them.
-            first: number of the first call.
-        """
+    def verdicts(self, steps: Sequence[PlannedStep]) -> Iterator[Verdict]:
+        """Yield a verdict for each call that would not just have been executed, up to the exit."""
         for tool in {step.tool for step in steps if not isinstance(step, str)}:
             # Or the first call of each would take the long way; most runs are short.
             self._engine.state_of(tool)
-        number = first - 1
         for step in steps:
             if isinstance(step, str):
                 self._happened(step)
                 continue
-            number += 1
             if step.recorded.turn != self._turn:
                 self._turn = step.recorded.turn
                 found = open_turn(self._engine, MISSING, ())
@@ -100,7 +93,7 @@ class Walk(CallPath):
                     self._report(found)
             admission = self._take(step)
             if admission is not None:
-                verdict = self._judge(number, step, admission)
+                verdict = _judge(step, admission)
                 if verdict is not None:
                     yield verdict
             if self._engine.ended is not None:
@@ -181,22 +174,23 @@ class Walk(CallPath):
     def _newest_admission(self) -> Admission | None:
         return None if isinstance(self._last, tuple) else self._last
 
-    def _judge(self, number: int, step: PlannedCall, call: Admission) -> Verdict | None:
-        finding = call.finding
-        if finding is None and (
-            call.decision == "execute" or (call.decision == "refuse" and step.recorded.refused)
-        ):
-            return None
-        return Verdict(
-            number,
-            step.recorded.tool,
-            call.decision,
-            None if finding is None else finding.kind,
-            call.count if finding is None else finding.count,
-            call.observation is not None and call.decision != "exit",
-            _differs(step, call),
-            call.tool.spec.effect in ("write", "final"),
-        )
+
+def _judge(step: PlannedCall, call: Admission) -> Verdict | None:
+    finding = call.finding
+    if finding is None and (
+        call.decision == "execute" or (call.decision == "refuse" and step.recorded.refused)
+    ):
+        return None
+    return Verdict(
+        step.number,
+        step.recorded.tool,
+        call.decision,
+        None if finding is None else finding.kind,
+        call.count if finding is None else finding.count,
+        call.observation is not None and call.decision != "exit",
+        _differs(step, call),
+        call.tool.spec.effect in ("write", "final"),
+    )
 
 
 def _differs(step: PlannedCall, call: Admission) -> bool | None:
