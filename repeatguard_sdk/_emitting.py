@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
 from collections import deque
@@ -9,12 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from repeatguard_sdk._event import Event, EventSink
+from repeatguard_sdk._forking import watch_forks
 from repeatguard_sdk._types import is_sequence
 
 QUEUE_LIMIT = 10_000
 _IDLE_SECONDS = 1.0
 
 GivenSink = EventSink | Callable[[Event], Any]
+Waiting = tuple[contextvars.Context, Event]
 
 
 class Emitter(Protocol):
@@ -37,18 +40,27 @@ def emitter(events: GivenSink | Sequence[GivenSink]) -> Emitter:
     if is_sequence(events):
         return _Several([emitter(each) for each in events])
     emit: Any = getattr(events, "emit", events)
-    return InPlace(emit) if getattr(events, "in_place", False) else Queued(emit)
+    if getattr(events, "in_place", False):
+        return InPlace(emit, getattr(events, "flush", None))
+    return Queued(emit)
 
 
 class InPlace:
     """Calls a sink where the event arises.
 
+    Args:
+        emit: the sink's function.
+        flush: waits so many seconds, where the sink has a queue of its own.
+
     Attributes:
         dropped: events the sink raised on.
     """
 
-    def __init__(self, emit: Callable[[Event], Any]) -> None:
+    def __init__(
+        self, emit: Callable[[Event], Any], flush: Callable[[float], Any] | None = None
+    ) -> None:
         self._emit = emit
+        self._flush = flush
         self.dropped = 0
 
     def emit(self, event: Event, /) -> None:
@@ -59,13 +71,17 @@ class InPlace:
             self.dropped += 1
 
     def close(self, timeout: float) -> None:
-        """Do nothing: all has been passed on."""
+        """Let the sink write what it has queued, if it queues."""
+        if self._flush is not None:
+            with contextlib.suppress(Exception):  # what it loses it counts itself
+                self._flush(timeout)
 
 
 class Queued:
     """Calls a sink in a thread of its own, in order, each event in the context it arose in.
 
-    The thread is started by an event and ends when none has come for a second.
+    The thread is started by an event and ends when none has come for a second. A forked process
+    begins with an empty queue: what waits is delivered by the process it arose in.
 
     Args:
         emit: the sink's function.
@@ -75,26 +91,38 @@ class Queued:
         dropped: events that found the queue full, and those the sink raised on.
     """
 
+    most = 1
+    """How many events are taken at once."""
+
     def __init__(self, emit: Callable[[Event], Any], limit: int = QUEUE_LIMIT) -> None:
         self._emit = emit
         self._limit = limit
-        # Protects all below; wakes the thread for an event, and `close` when the queue is empty.
+        self._begin()
+        watch_forks(self)
+
+    def _begin(self) -> None:
+        # Protects all below; wakes the thread for an event, and `flush` when one is done with.
         self._changed = threading.Condition()
-        self._waiting: deque[tuple[contextvars.Context, Event]] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._running = False
-        self._busy = False
+        self._taken = self._done = 0
         self.dropped = 0
 
     def emit(self, event: Event, /) -> None:
         """Put the event into the queue, or drop and count it."""
+        self.put(event)
+
+    def put(self, event: Event) -> bool:
+        """Put the event into the queue and tell whether there was room; else it is counted."""
         with self._changed:
             if len(self._waiting) >= self._limit:
                 self.dropped += 1
-                return
+                return False
             self._waiting.append((contextvars.copy_context(), event))
+            self._taken += 1
             self._changed.notify_all()
             if self._running:
-                return
+                return True
             self._running = True
         try:
             threading.Thread(target=self._work, name="repeatguard-events", daemon=True).start()
@@ -103,11 +131,34 @@ class Queued:
             with self._changed:
                 self._running = False
             self._drain()
+        return True
+
+    def flush(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds for what is in the queue now; tell whether it is done."""
+        with self._changed:
+            end = self._taken
+            return self._changed.wait_for(lambda: self._done >= end, timeout)
 
     def close(self, timeout: float) -> None:
-        """Wait until the queue is empty, but no longer than `timeout` seconds."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._waiting and not self._busy, timeout)
+        """Wait until what is in the queue is done, but no longer than `timeout` seconds."""
+        self.flush(timeout)
+
+    def before_fork(self) -> None:
+        """Do nothing: the queue of the child is another one."""
+
+    def after_fork(self, *, child: bool) -> None:
+        """Begin anew in the child, where no thread works and any lock may be held for ever."""
+        if child:
+            self._begin()
+
+    def pass_on(self, batch: list[Waiting]) -> int:
+        """Give at most `most` events to the sink; return how many were lost."""
+        for context, event in batch:
+            context.run(self._emit, event)
+        return 0
+
+    def rest(self) -> None:
+        """Do nothing when the thread ends."""
 
     def _work(self) -> None:
         while True:
@@ -117,24 +168,24 @@ class Queued:
                     lambda: bool(self._waiting), _IDLE_SECONDS
                 ):
                     self._running = False
-                    return
+                    break
+        self.rest()
 
     def _drain(self) -> None:
         while True:
             with self._changed:
-                if not self._waiting:
-                    return
-                context, event = self._waiting.popleft()
-                self._busy = True
-            failed = False
+                count = min(self.most, len(self._waiting))
+                batch = [self._waiting.popleft() for _ in range(count)]
+            if not batch:
+                return
             try:
-                context.run(self._emit, event)
+                lost = self.pass_on(batch)
             except BaseException:
                 # Not even an exit raised by the sink may end the thread that others wait for.
-                failed = True
+                lost = count
             with self._changed:
-                self._busy = False
-                self.dropped += failed
+                self._done += count
+                self.dropped += lost
                 self._changed.notify_all()
 
 

@@ -22,17 +22,21 @@ class Redaction:
         redact: called with each such text; what it returns takes its place. If it
             fails or returns no text, nothing of the text is kept.
         preview: whether results and errors are shown at all.
+        faults: whether the text of a fault of the guard is shown, which may quote an argument.
 
     Raises:
         TypeError: `redact` is no function.
     """
 
-    def __init__(self, redact: Redact | None = None, *, preview: bool = True) -> None:
+    def __init__(
+        self, redact: Redact | None = None, *, preview: bool = True, faults: bool = True
+    ) -> None:
         if redact is not None and not callable(redact):
             msg = f"redact={redact!r}: give a function that takes a text and returns one"
             raise TypeError(msg)
         self._redact = redact
         self._preview = preview
+        self._faults = faults and preview
 
     def apply(self, event: Event) -> Event:
         """Return the event without what must not be kept."""
@@ -40,14 +44,14 @@ class Redaction:
             return event
         if isinstance(event, RepeatEvent) and event.preview:
             return attrs.evolve(event, preview=self._text(event.preview))
-        if isinstance(event, GuardWarning) and not (self._preview and self._redact is None):
+        if isinstance(event, GuardWarning) and not (self._faults and self._redact is None):
             return self._warning(event)
         return event
 
     def _warning(self, event: GuardWarning) -> GuardWarning:
         # A fault may quote the value it was raised on, and the text tells of the fault.
         what = event.what
-        if event.fault is not None and not self._preview:
+        if event.fault is not None and not self._faults:
             what = f"the guard failed and let the call through: {type(event.fault).__name__}"
         return attrs.evolve(event, what=self._redacted(what), fault=None)
 

@@ -9,6 +9,7 @@ from typing import Any
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import BUDGET_SPENT, identical_cause
 from repeatguard_sdk._canonical import digest
+from repeatguard_sdk._default_sink import default_sink
 from repeatguard_sdk._emitting import Emitter, GivenSink, emitter
 from repeatguard_sdk._event import FollowUp, GuardWarning, RepeatEvent, RunRecord
 from repeatguard_sdk._following import Following
@@ -21,7 +22,7 @@ from repeatguard_sdk._types import MISSING, NextStep, Reason, SuspectedCause
 _PREVIEW = 200
 _READ_FOR_CAUSE = 2_000
 _MAX_NAMES = 64
-# Where warnings go that no sink takes: a developer should not miss them.
+# Where warnings go where the program names no sink: a developer should not miss them.
 _LOG = logging.getLogger("repeatguard_sdk")
 
 
@@ -58,7 +59,7 @@ class Reporter:
 
     Args:
         run_id: goes into every event.
-        sink: where they go; one, or several.
+        sink: where they go; one, or several. Default: where `default_sink` says, if anywhere.
         clock: seconds.
 
     Attributes:
@@ -72,7 +73,9 @@ class Reporter:
         clock: Callable[[], float],
     ) -> None:
         self._run_id = run_id
-        self._sink: Emitter | None = None if sink is None else emitter(sink)
+        self._log_too = sink is None
+        given = default_sink() if sink is None else sink
+        self._sink: Emitter | None = None if given is None else emitter(given)
         self.following = Following(self._follow_up)
         self._clock = clock
         self._started = 0.0
@@ -175,9 +178,9 @@ class Reporter:
             self._warn(tool.spec.name, what, error)
 
     def _warn(self, tool: str, what: str, fault: Exception | None = None) -> None:
-        if self._sink is None:
+        if self._log_too:
             _LOG.warning("%s: %s", tool or "the run", what)
-        else:
+        if self._sink is not None:
             self._sink.emit(
                 GuardWarning(run_id=self._run_id, at=self._now(), tool=tool, what=what, fault=fault)
             )

@@ -23,7 +23,7 @@ TOP = "repeatguard_sdk"
 # first number is the level a reader thinks in (0 words, 1 one tool and one call, 2 memory and
 # text, 3 rules and ends, 4 the run, 5 the decorator, 6 what is built on both, 7 the command line).
 LEVELS = """
-0.0  _types exceptions _portable _scope _text
+0.0  _types exceptions _forking _portable _scope _text
 1.0  _binding _call _copies _ladder _options _ring _slot _spec _walk
 1.1  _encode _flight _rules _wording
 1.2  _canonical _entry _event _suspicion
@@ -31,7 +31,7 @@ LEVELS = """
 2.0  _ledger _observation _registry
 2.1  _admission _dispatch _emitting _identity _memory _messages _redaction _toolset
 3.0  _following _outcome detectors sinks
-3.1  _policy events
+3.1  _default_sink _policy events
 3.2  _arguments _joining _reporting _settling _speaking
 3.3  _withholding
 3.4  _engine
@@ -40,7 +40,9 @@ LEVELS = """
 4.1  _named_calls
 4.2  _run
 5.0  _scripted _tool
-6.0  audit testing
+6.0  audit report testing
+7.0  cli
+7.1  __main__
 """
 THIRD_PARTY = {"attrs", "wrapt"}
 # What an extra brings, and the part of the package that may import it at its top: nothing of the
@@ -52,7 +54,11 @@ EXTRAS = {
     "sinks": {"opentelemetry"},
 }
 # Slow to load and seldom needed. Their order is checked like that of all others.
-PUT_OFF = {("_reviewing", f"{TOP}.detectors.asked_again")}
+PUT_OFF = {
+    ("_reviewing", f"{TOP}.detectors.asked_again"),
+    ("cli", f"{TOP}.report.as_html"),
+    ("_default_sink", f"{TOP}.sinks.sqlite"),
+}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MAX_LINES = 400
 

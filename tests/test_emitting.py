@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
+import subprocess
+import sys
 import threading
 import time
-from typing import Any
+from collections import Counter
+from typing import Any, ClassVar
 
 import pytest
 
@@ -133,6 +137,76 @@ def test_without_threads_a_sink_is_called_at_once(monkeypatch: pytest.MonkeyPatc
     queue.emit(warning(1))
     queue.emit(warning(2))
     assert [warning(1), warning(2)] == got
+
+
+FORKED = """
+import os, sys, time, warnings
+from repeatguard_sdk._emitting import Queued
+from repeatguard_sdk.events import GuardWarning
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside a thread
+def take(event):
+    time.sleep(0.01)
+    os.write(1, f"{event.run_id} {event.tool} {os.getpid()}\\n".encode())
+def emit(who):
+    queue.emit(GuardWarning(run_id=who, at=0.0, tool=str(os.getpid()), what=""))
+queue = Queued(take)
+for _ in range(20):
+    emit("before")
+time.sleep(0.03)
+pid = os.fork()
+emit("after" if pid else "child")
+assert queue.flush(30) and not queue.dropped
+if pid:
+    assert (pid, 0) == os.waitpid(pid, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_fork_divides_the_work() -> None:
+    """Each event is delivered once and by the process it arose in, the child's own ones too."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, check=True, timeout=60
+    )
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert {"before": 20, "after": 1, "child": 1} == Counter(who for who, _, _ in lines)
+    assert all(arose == taken for _, arose, taken in lines)
+
+
+def test_a_flush_waits_for_what_came_before_it_only() -> None:
+    """Others may go on emitting for ever."""
+    release = threading.Event()
+    queue = Queued(lambda event: release.wait(60) if event.at else None)
+    queue.emit(warning(0))
+    assert queue.flush(10)
+    queue.emit(warning(1))
+    assert not queue.flush(0.01)
+    release.set()
+    assert queue.flush(10)
+
+
+def test_a_sink_with_a_queue_of_its_own_is_flushed_when_the_block_ends() -> None:
+    """As long as the end of a block waits for any sink; what the flush raises is not heard."""
+
+    class Queueing:
+        in_place = True
+        waits: ClassVar[list[float]] = []
+
+        def emit(self, event: Event, /) -> None:
+            pass
+
+        def flush(self, timeout: float) -> bool:
+            self.waits.append(timeout)
+            raise OSError("no room")
+
+    async def main() -> None:
+        async with Run([look], events=Queueing()):
+            look("a")
+
+    with Run([look], events=Queueing()) as run:
+        look("a")
+    asyncio.run(main())
+    assert [1.0, 0.05] == Queueing.waits
+    assert 0 == run.dropped_events
 
 
 def test_a_sink_sees_the_context_of_the_event() -> None:

@@ -50,6 +50,18 @@ def test_a_redaction_that_fails_hides_the_text(redact: Any, event: RepeatEvent) 
     assert HIDDEN == applied.preview
 
 
+def test_the_text_of_a_fault_alone_can_be_left_out(event: RepeatEvent) -> None:
+    """Where an argument must not get in at all; other warnings and previews stay."""
+    fault = GuardWarning(run_id="r", at=0, tool="t", what="on 4111", fault=ValueError("4111"))
+    redaction = Redaction(faults=False)
+    applied = redaction.apply(fault)
+    assert isinstance(applied, GuardWarning)
+    assert "the guard failed and let the call through: ValueError" == applied.what
+    assert applied.fault is None
+    told = GuardWarning(run_id="r", at=0, tool="t", what="a call cannot be compared")
+    assert [told, event] == [redaction.apply(told), redaction.apply(event)]
+
+
 def test_a_fault_is_redacted_as_text_and_as_error() -> None:
     """An error may quote the very value it was raised on."""
     fault = GuardWarning(
