@@ -34,6 +34,7 @@ _RANGE_BYTES = 8_000_000
 # Below it, starting processes takes longer than the audit.
 _WORTH_PROCESSES = 16_000_000
 _LOOKED_AT = 20  # documents that tell the format of a file
+_LOOKED_THROUGH = 1_000  # documents and broken lines, to find them
 _GARBAGE_THRESHOLD = 100_000  # what a run leaves behind is freed without a search
 
 
@@ -129,16 +130,26 @@ def _jobs(paths: Sequence[str], format_name: str | None, report: AuditReport) ->
 
 
 def _format_of(path: str, report: AuditReport) -> str | None:
-    first = list(itertools.islice(Documents(path), _LOOKED_AT))
-    reader = detect(each[1] for each in first if not isinstance(each, Fault))
+    """Return the format of a file by its first documents, past what is broken before them."""
+    documents: list[Any] = []
+    faults: list[Fault] = []
+    for found in itertools.islice(Documents(path), _LOOKED_THROUGH):
+        if isinstance(found, Fault):
+            faults.append(found)
+        else:
+            documents.append(found[1])
+            if len(documents) == _LOOKED_AT:
+                break
+    reader = detect(documents)
     if reader is not None:
         return reader.name
-    faults = [each for each in first if isinstance(each, Fault)]
-    if faults and len(faults) == len(first):
-        for fault in faults:
-            report.fault(fault)
-        return None
-    report.fault(Fault(path, 0, _UNKNOWN_FORMAT))
+    if documents or not faults:
+        report.fault(Fault(path, 0, _UNKNOWN_FORMAT))
+    elif len(faults) == 1:
+        report.fault(faults[0])
+    else:
+        what = f"{faults[0].what}; nor is any other of its first lines a document"
+        report.fault(attrs.evolve(faults[0], what=what))
     return None
 
 

@@ -10,6 +10,7 @@ try:
     import rich  # noqa: F401 - asked for here, so that one of the two missing is one message
     import typer
 
+    from repeatguard_sdk.cli._audit import audit
     from repeatguard_sdk.cli._report import report
 except ModuleNotFoundError as missing:
     if missing.name not in ("rich", "typer"):
@@ -17,14 +18,13 @@ except ModuleNotFoundError as missing:
 else:
     _app = typer.Typer(
         name="repeatguard",
-        help="Keep tool-calling agents from going in circles: what the guard has seen.",
+        help="Keep tool-calling agents from going in circles: what the guard has seen, or would have.",
         no_args_is_help=True,
         add_completion=False,
         # Locals may hold what a tool said.
         pretty_exceptions_enable=False,
     )
-    # With a callback of the whole a single command keeps its name.
-    _app.callback()(lambda: None)
+    _app.command("audit")(audit)
     _app.command("report")(report)
 
 
