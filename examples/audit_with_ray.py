@@ -1,8 +1,8 @@
 """The audit of a folder of logs that outgrow one machine, mapped over it with Ray Data.
 
-Needs `pip install "repeatguard-sdk[audit]" "ray[data]"`. `audit_run` is a pure function of one run, so the
-runs may be audited anywhere and in any order, and their reports add up. The files are JSON lines of a
-format that has whole runs on a line: our own lines, or one whole history a line.
+Needs `pip install "repeatguard-sdk[audit]" "ray[data]"`. `audit_run` is a pure function of one run, so
+the runs may be audited anywhere and in any order, and their reports add up. The files are JSON lines of
+a format that has whole runs on a line: our own lines, or one whole history a line.
 
     python examples/audit_with_ray.py FOLDER [FORMAT]
 """
