@@ -21,6 +21,8 @@ STDIN = "-"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 _HEAD = 1 << 24  # how much of a first line is looked at, to tell what kind of file it is
+# What a document has, and no message.
+_WHOLE = ("messages", "request", "inputs", "calls", "steps")
 _MAX_INSIDE = 3  # a list of lists of documents; deeper is no transcript
 
 
@@ -162,8 +164,10 @@ _KINDS: dict[Any, str] = {str: "a text", int: "a number", float: "a number", boo
 
 def is_part(element: Any) -> bool:
     """Tell whether an element of a list is a message, so that the list is one document."""
-    return is_object(element) and any(
-        isinstance(element.get(name), str) for name in ("role", "type")
+    return (
+        is_object(element)
+        and any(isinstance(element.get(name), str) for name in ("role", "type"))
+        and not any(name in element for name in _WHOLE)
     )
 
 

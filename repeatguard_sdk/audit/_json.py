@@ -97,6 +97,11 @@ def text_in(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def name_in(value: Any) -> str | None:
+    """Return a value that may name something, as text: a text or a whole number; else `None`."""
+    return str(value) if isinstance(value, (str, int)) and str(value) else None
+
+
 def value_of(text: str) -> Any:
     """Return what a JSON text inside a document stands for; the text itself if it is none."""
     try:

@@ -185,6 +185,12 @@ def test_a_list_of_messages_is_one_document(
     assert [(1, [said, B])] == read(write(json.dumps([said, B], indent=indent)))
 
 
+def test_a_list_of_documents_with_a_type_is_none(write: Write) -> None:
+    """A type does not make a message of an element that has messages itself."""
+    document = {"type": "chat", "messages": [SAID]}
+    assert [(1, document), (1, document)] == read(write(json.dumps([document, document])))
+
+
 def test_a_line_may_hold_a_list_of_either_kind(write: Write) -> None:
     """On a line of its own a list is what it is as a file."""
     assert [(1, [SAID]), (2, A), (2, B), (3, [SAID]), (3, [SAID])] == read(

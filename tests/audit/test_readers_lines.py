@@ -119,9 +119,15 @@ def test_the_real_runs_are_read() -> None:
         assert len(spoken & set(range(len(told)))) == found.steps.count("user_message")
 
 
+def test_a_run_may_have_a_number() -> None:
+    """A run that is called by a number has it as its name, one without a name its line."""
+    assert ["17"] == [each.run_id for each in runs_in([run(call(0), run_id=17)])]
+    assert ["log.jsonl:1"] == [each.run_id for each in runs_in([run(call(0), run_id=None)])]
+
+
 def test_calls_may_lack_what_they_do_not_need() -> None:
-    """A call needs its tool and its arguments; its turn is then its own."""
-    bare = {"run_id": "r", "calls": [{"tool": "f", "args": '{"a": 1}'}, {"tool": "f", "args": {}}]}
+    """A call needs its tool; its turn is then its own."""
+    bare = {"run_id": "r", "calls": [{"tool": "f", "args": '{"a": 1}'}, {"tool": "f", "turn": "x"}]}
     expected = [RecordedCall("f", {"a": 1}, turn=0), RecordedCall("f", {}, turn=1)]
     assert expected == steps_in([bare])
 

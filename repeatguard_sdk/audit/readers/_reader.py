@@ -6,7 +6,7 @@ import abc
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Protocol
 
-from repeatguard_sdk.audit._json import is_list, is_object, object_in, text_in, value_of
+from repeatguard_sdk.audit._json import is_list, is_object, name_in, object_in, value_of
 from repeatguard_sdk.audit._recorded import Fault, RecordedRun
 from repeatguard_sdk.audit.readers._histories import Histories, Part
 
@@ -81,8 +81,8 @@ def run_name(document: Any) -> str | None:
         return None
     for place in (document, object_in(document.get("metadata"))):
         for name in _RUN_NAMES:
-            if text_in(place.get(name)):
-                return str(place[name])
+            if found := name_in(place.get(name)):
+                return found
     return None
 
 

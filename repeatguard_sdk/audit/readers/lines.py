@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, cast
 
 from repeatguard_sdk._types import EFFECTS, MISSING, Effect
-from repeatguard_sdk.audit._json import is_list, is_object, object_in, text_in
+from repeatguard_sdk.audit._json import is_list, is_object, name_in, object_in
 from repeatguard_sdk.audit._recorded import Fault, Happening, RecordedCall, RecordedRun
 from repeatguard_sdk.audit.readers._reader import broken
 from repeatguard_sdk.audit.readers._steps import Steps, is_step
@@ -89,7 +89,7 @@ def _run(document: dict[str, Any], line: int, path: str) -> RecordedRun:
         ]
     reward: Any = document.get("reward")
     return RecordedRun(
-        text_in(document.get("run_id")) or f"{path}:{line}",
+        name_in(document.get("run_id")) or f"{path}:{line}",
         steps,
         line,
         reward >= 1 if isinstance(reward, (int, float)) else None,
@@ -98,12 +98,16 @@ def _run(document: dict[str, Any], line: int, path: str) -> RecordedRun:
 
 def _call(call: dict[str, Any], number: int, tool: str, effect: Effect | None) -> RecordedCall:
     """Return a call; this is done for every call of a file, so it is written to be quick."""
-    arguments = call["args"]
+    arguments = call.get("args")
     if type(arguments) is not dict:
         arguments = arguments_of(arguments)
     result = call.get("result", MISSING)
-    digest = call["result_sha"] if type(result) is str and result[-1:] == "…" else ""
-    turn = call.get("turn", number)
+    digest = ""
+    if type(result) is str and result[-1:] == "…":
+        digest = str(call.get("result_sha", ""))
+    turn = call.get("turn")
+    if type(turn) is not int:
+        turn = number
     if call.get("error"):
         return RecordedCall(tool, arguments, MISSING, text_of(result), turn, None, effect, digest)
     return RecordedCall(tool, arguments, result, None, turn, None, effect, digest)
@@ -127,7 +131,7 @@ def _happened(document: dict[str, Any]) -> dict[int, list[Happening]]:
 
 def _scenario(document: dict[str, Any], line: int, path: str) -> Iterator[RecordedRun | Fault]:
     tools = object_in(document.get("tools"))
-    name = text_in(document.get("id")) or f"{path}:{line}"
+    name = name_in(document.get("id")) or f"{path}:{line}"
     runs: dict[str, Steps] = {}
     for step in document["steps"]:
         if not is_step(step):

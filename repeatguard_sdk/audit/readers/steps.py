@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
-from repeatguard_sdk.audit._json import is_object, text_in
+from repeatguard_sdk.audit._json import is_object
 from repeatguard_sdk.audit._recorded import Fault, RecordedRun
 from repeatguard_sdk.audit.readers._reader import broken
 from repeatguard_sdk.audit.readers._steps import Steps, is_step
@@ -55,10 +55,9 @@ def _add(
         for steps in runs.values():
             steps.add(document)
         return
-    name = document.get("run", "")
-    name = name if isinstance(name, str) else repr(name)
+    name = str(document.get("run", ""))
     if name not in runs:
-        runs[name] = Steps(text_in(name) or path, line)
+        runs[name] = Steps(name or path, line)
     runs.move_to_end(name)
     runs[name].add(document)
     if len(runs) > OPEN:
