@@ -84,7 +84,7 @@ class _Talk:
 
     def __init__(self) -> None:
         self.steps: list[RecordedCall | Happening] = []
-        self._open: dict[int, str | None] = {}  # place of a call to its id
+        self._waiting: dict[str | None, list[int]] = {}  # places of calls by their id
         self._turn = 0
         self._response: str | None = None
         self._answered = True
@@ -99,7 +99,7 @@ class _Talk:
             self._turn += 1
         self._response, self._answered = entry.response, False
         if entry.refused is None:
-            self._open[len(self.steps)] = entry.call_id
+            self._waiting.setdefault(entry.call_id, []).append(len(self.steps))
         self.steps.append(
             RecordedCall(
                 entry.tool,
@@ -116,7 +116,6 @@ class _Talk:
         place = self._place(entry)
         if place is None:
             return
-        del self._open[place]
         call = cast("RecordedCall", self.steps[place])
         result = entry.result
         failed = reads_as_error(result) if entry.failed is None else entry.failed
@@ -130,16 +129,16 @@ class _Talk:
         )
 
     def _place(self, entry: Answered) -> int | None:
-        """Return where the call is that an answer belongs to, `None` for none."""
+        """Return where the call is that an answer belongs to, `None` for none; it waits no more."""
         if entry.call_id is not None:
             # The newest: servers that count from zero give the same ids in every turn.
-            return next(
-                (place for place in reversed(self._open) if self._open[place] == entry.call_id),
-                None,
-            )
-        for place in self._open:
+            places = self._waiting.get(entry.call_id)
+            return places.pop() if places else None
+        waiting = sorted(place for places in self._waiting.values() for place in places)
+        for place in waiting:
             call = cast("RecordedCall", self.steps[place])
             if entry.tool is None or call.tool == entry.tool:
+                self._waiting[call.call_id].remove(place)
                 return place
         return None
 
