@@ -13,6 +13,7 @@ from repeatguard_sdk.audit._json import is_list, is_object, text_in, value_of
 from repeatguard_sdk.audit._recorded import Happening, RecordedCall
 from repeatguard_sdk.audit.readers._errors import reads_as_error
 
+_OPENS = "<system-reminder>"
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
@@ -104,9 +105,10 @@ class _Talk:
             RecordedCall(
                 entry.tool,
                 entry.arguments if entry.free else arguments_of(entry.arguments),
-                error=entry.refused,
-                turn=self._turn,
-                call_id=entry.call_id,
+                MISSING,
+                entry.refused,
+                self._turn,
+                entry.call_id,
                 refused=entry.refused is not None,
             )
         )
@@ -197,7 +199,7 @@ def said(content: Any) -> Iterable[Said]:
         if is_object(part):
             text = part.get("text", part.get("content"))
         if isinstance(text, str):
-            text = _REMINDER.sub("", text).strip()
+            text = _REMINDER.sub("", text).strip() if _OPENS in text else text.strip()
             if text and not text.startswith(USER_HEAD):
                 texts.append(text)
         elif is_object(part) and text_in(part.get("type")):
