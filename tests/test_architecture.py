@@ -39,8 +39,10 @@ LEVELS = """
 4.0  _calling
 4.1  _named_calls
 4.2  _run
-5.0  _tool
-6.0  audit testing
+5.0  _scripted _tool
+6.0  audit report testing
+7.0  cli
+7.1  __main__
 """
 THIRD_PARTY = {"attrs", "wrapt"}
 # What an extra brings, and the part of the package that may import it at its top: nothing of the
@@ -54,6 +56,7 @@ EXTRAS = {
 # Slow to load and seldom needed. Their order is checked like that of all others.
 PUT_OFF = {
     ("_reviewing", f"{TOP}.detectors.asked_again"),
+    ("cli", f"{TOP}.report.as_html"),
     ("_default_sink", f"{TOP}.sinks.sqlite"),
 }
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
