@@ -35,6 +35,7 @@ NEIGHBOUR_TESTS = (
     "audit/test_readers_clients.py",
     "test_canonical.py",
     "test_messages.py",
+    "sinks/test_opentelemetry.py",
     "test_trio.py",
 )
 LOWEST = ("attrs==23.2", "wrapt==2.2", "jinja2==3.1.0", "rich==13.0.0", "typer==0.16.0")

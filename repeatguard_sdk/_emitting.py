@@ -131,6 +131,7 @@ class Queued:
             with self._changed:
                 self._running = False
             self._drain()
+            self.rest()
         return True
 
     def flush(self, timeout: float) -> bool:
@@ -158,7 +159,7 @@ class Queued:
         return 0
 
     def rest(self) -> None:
-        """Do nothing when the thread ends."""
+        """Do nothing when the thread has nothing more to do."""
 
     def _work(self) -> None:
         while True:

@@ -11,6 +11,15 @@ from repeatguard_sdk._event import Event, FollowUp, GuardWarning, RepeatEvent
 Redact = Callable[[str], str]
 
 HIDDEN = "(hidden: the redact function failed)"
+_LONGEST = 1_000
+
+
+def storable(text: str) -> str:
+    """Return a text as files and exporters take it: of bounded length, and in UTF-8.
+
+    Names of tools and ids of calls may be what a model wrote.
+    """
+    return text[:_LONGEST].encode("utf-8", "backslashreplace").decode()
 
 
 class Redaction:
@@ -37,12 +46,13 @@ class Redaction:
         self._redact = redact
         self._preview = preview
         self._faults = faults and preview
+        self._keeps_all = preview and redact is None
 
     def apply(self, event: Event) -> Event:
         """Return the event without what must not be kept."""
         if isinstance(event, FollowUp):
             return event
-        if isinstance(event, RepeatEvent) and event.preview:
+        if isinstance(event, RepeatEvent) and event.preview and not self._keeps_all:
             return attrs.evolve(event, preview=self._text(event.preview))
         if isinstance(event, GuardWarning) and not (self._faults and self._redact is None):
             return self._warning(event)

@@ -73,6 +73,12 @@ def warning(**changes: Any) -> GuardWarning:
     return GuardWarning(**{"run_id": "r", "at": 105.0, "tool": "look", "what": "w", **changes})
 
 
+def put_all(sink: Any, *events: Event) -> None:
+    """Give events to a sink that writes at once."""
+    for event in events:
+        sink.emit(event)
+
+
 def put(sink: SQLiteSink, *events: Event) -> None:
     """Give events to a sink and wait until they are written."""
     for event in events:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import queue
 import sqlite3
-import threading
 import time
 import weakref
 from pathlib import Path
@@ -22,8 +21,7 @@ from repeatguard_sdk.sinks._sqlite_writer import Backlog
 __all__ = ["SQLiteSink", "read_events", "read_runs", "read_warnings"]
 
 _AT_EXIT_SECONDS = 5.0
-# Protects `_backlogs`, what is written at the interpreter's end.
-_lock = threading.Lock()
+# What is written at the interpreter's end.
 _backlogs: weakref.WeakSet[Backlog] = weakref.WeakSet()
 
 
@@ -42,6 +40,9 @@ class SQLiteSink:
             is kept instead.
         preview: whether anything of results is kept.
         limit: events that may wait to be written.
+
+    Attributes:
+        path: the file, links followed.
 
     Raises:
         EventFileError: there is a file, and it is something else or of a newer version.
@@ -80,8 +81,7 @@ class SQLiteSink:
             open_for_reading(self.path).close()
         self._backlog = Backlog(self.path, redaction, limit)
         self._closed = False
-        with _lock:
-            _backlogs.add(self._backlog)
+        _backlogs.add(self._backlog)
 
     def __repr__(self) -> str:
         return f"<SQLiteSink {self.path}{', closed' * self._closed}>"
@@ -141,8 +141,6 @@ def _checked_path(path: str | os.PathLike[str]) -> Path:
 @atexit.register
 def _write_the_rest() -> None:
     deadline = time.monotonic() + _AT_EXIT_SECONDS
-    with _lock:
-        backlogs = list(_backlogs)
-    for backlog in backlogs:
+    for backlog in list(_backlogs):
         backlog.flush(max(0.0, deadline - time.monotonic()))
         backlog.writer.close()
