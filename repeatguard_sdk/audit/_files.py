@@ -128,8 +128,9 @@ class Documents:
                 for _, message in elements:
                     messages.append(message)
                     if values.passed > MAX_DOCUMENT:
-                        msg = f"a list of messages of more than {MAX_DOCUMENT >> 20} MB"
-                        raise BrokenJson(msg)
+                        what = f"a list of messages of more than {MAX_DOCUMENT >> 20} MB"
+                        broken = BrokenJson(what)
+                        break
             except BrokenJson as error:
                 broken = error
             yield 1, messages
