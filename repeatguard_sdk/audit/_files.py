@@ -115,13 +115,27 @@ class Documents:
             yield self._fault(above + values.line, f"{error}; the rest of the file is not read")
 
     def _elements(self, values: Values) -> Iterator[tuple[int, Any]]:
+        """Yield the elements of a list; all of them as one document if they are messages."""
         elements = values.elements()
         for line, first in elements:
-            if is_part(first):
-                yield 1, [first, *(element for _, element in elements)]
-            else:
+            if not is_part(first):
                 yield line, first
                 yield from elements
+                return
+            messages = [first]
+            broken: BrokenJson | None = None
+            try:
+                for _, message in elements:
+                    messages.append(message)
+                    if values.passed > MAX_DOCUMENT:
+                        what = f"a list of messages of more than {MAX_DOCUMENT >> 20} MB"
+                        broken = BrokenJson(what)
+                        break
+            except BrokenJson as error:
+                broken = error
+            yield 1, messages
+            if broken is not None:
+                raise broken
 
     def _line(self, line: bytes, file: BinaryIO) -> Iterator[tuple[int, Any] | Fault]:
         self.lines += 1

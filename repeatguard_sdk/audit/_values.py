@@ -35,6 +35,7 @@ class Values:
         self._ended = False
         self._bad: str | None = None
         self.line = 1
+        self.passed = 0  # characters that are behind it
         self._feed(head.removeprefix(BOM))
 
     def elements(self) -> Iterator[tuple[int, Any]]:
@@ -113,6 +114,7 @@ class Values:
 
     def _pass(self, end: int) -> None:
         self.line += self._text.count("\n", self._at, end)
+        self.passed += end - self._at
         self._at = end
 
     def _read(self, size: int) -> None:

@@ -257,6 +257,25 @@ def test_what_is_good_of_a_broken_list_is_read(write: Write, content: bytes, wha
     assert said.startswith(what)
 
 
+@pytest.mark.parametrize("end", ['{"b"', "", "]x"])
+def test_messages_before_the_end_of_a_broken_list_are_read(write: Write, end: str) -> None:
+    """Of a list of messages that breaks, what is good of it is a document nevertheless."""
+    document, (_, what) = read(write(f"[\n{json.dumps(SAID)},\n{json.dumps(B)},\n{end}"))
+    assert (1, [SAID, B]) == document
+    assert what.endswith("the rest of the file is not read")
+
+
+def test_messages_that_do_not_fit_are_a_fault(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list of messages is held up to a bound, and what is beyond it is a fault."""
+    monkeypatch.setattr(_files, "MAX_DOCUMENT", 1 << 20)
+    (line, messages), (_, what) = read(write("[\n" + ",\n".join([json.dumps(SAID)] * 90_000) + "]"))
+    assert 1 == line
+    assert 20_000 < len(messages) < 90_000
+    assert what.startswith("a list of messages of more than 1 MB")
+
+
 def test_a_document_that_does_not_fit_is_a_fault(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
