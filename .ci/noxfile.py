@@ -16,18 +16,31 @@ WORK = ROOT / ".nox"
 DIST = WORK / "dist"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 NEWEST = VERSIONS[-1]
+RAY = "3.12"
 EXAMPLES = ("garden_bench.py", "real_runs.py")
-LOWEST = ("attrs==23.2", "wrapt==2.2", "jinja2==3.1.0", "rich==13.0.0", "typer==0.16.0")
-# That typer uses what a newer click warns of.
-LOWEST += ("click==8.1.8",)
-# What users have beside the package, and the tests that are skipped without it.
-NEIGHBOURS = ("anthropic", "google-genai", "numpy", "openai", "opentelemetry-sdk", "trio")
+# What users have beside the package and what it is imported as, and the tests that need it.
+NEIGHBOURS = {
+    "anthropic": "anthropic",
+    "google-genai": "google.genai",
+    "langchain-core": "langchain_core",
+    "numpy": "numpy",
+    "openai": "openai",
+    "opentelemetry-exporter-otlp-proto-common": "opentelemetry.exporter.otlp.proto.common",
+    "opentelemetry-sdk": "opentelemetry.sdk",
+    "orjson": "orjson",
+    "trio": "trio",
+}
 NEIGHBOUR_TESTS = (
+    "audit/test_files.py",
+    "audit/test_readers_clients.py",
     "test_canonical.py",
     "test_messages.py",
     "sinks/test_opentelemetry.py",
     "test_trio.py",
 )
+LOWEST = ("attrs==23.2", "wrapt==2.2", "jinja2==3.1.0", "rich==13.0.0", "typer==0.16.0")
+# That typer uses what a newer click warns of.
+LOWEST += ("click==8.1.8",)
 # What the page of the report is looked at with; its test is skipped where it is not installed.
 BROWSER = ("chromium", "chromedriver")
 BROWSER_PACKAGES = ("chromium", "chromium-driver")
@@ -36,7 +49,7 @@ nox.options.envdir = str(WORK)
 nox.options.error_on_missing_interpreters = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "neighbours"]
-nox.options.sessions += ["page", "examples", "instructions"]
+nox.options.sessions += ["page", "ray", "examples", "instructions"]
 
 
 def _pyenv_root() -> Path | None:
@@ -172,11 +185,10 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST)
 def neighbours(session: nox.Session) -> None:
-    """Run the tests that need what users have beside the package; none is skipped."""
+    """Run the tests that need real clients, tracers, trio, numpy or orjson; none is skipped."""
     session.install(f"{_wheel(session)}[tests]", *NEIGHBOURS)
     session.chdir(_without_the_package(session))
-    for name in NEIGHBOURS:
-        module = name.replace("-", ".")
+    for module in NEIGHBOURS.values():
         # Where one is missing its tests would be skipped without a word.
         session.run("python", "-W", "ignore", "-c", f"import {module}", silent=True)
     session.run("pytest", "-q", *(f"tests/{name}" for name in NEIGHBOUR_TESTS))
@@ -195,6 +207,15 @@ def page(session: nox.Session) -> None:
     session.chdir(_without_the_package(session))
     session.run("python", "-c", "import selenium.webdriver", silent=True)
     session.run("pytest", "-q", "tests/report/test_page.py")
+
+
+@nox.session(python=RAY)
+def ray(session: nox.Session) -> None:
+    """Audit a folder on a local Ray cluster, in an environment of its own: it is a large one."""
+    session.install(f"{_wheel(session)}[tests]", "ray[data]>=2.40")
+    session.chdir(_without_the_package(session))
+    session.run("python", "-W", "ignore", "-c", "import ray.data", silent=True)
+    session.run("pytest", "-q", "tests/audit/test_with_ray.py")
 
 
 @nox.session(python=VERSIONS)

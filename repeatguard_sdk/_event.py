@@ -143,7 +143,8 @@ class EventSink(Protocol):
     """Where events go. It is called outside the run's lock, possibly from many threads.
 
     A sink whose class has ``in_place = True`` is called at once, in the thread and the context
-    of the call, and so has to be quick; any other one is called in a thread of its own.
+    of the call, and so has to be quick; any other one is called in a thread of its own. If such a
+    quick one has a queue and a method ``flush(seconds)``, the end of a block calls it.
     """
 
     def emit(self, event: Event, /) -> None:

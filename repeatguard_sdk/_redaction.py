@@ -46,12 +46,13 @@ class Redaction:
         self._redact = redact
         self._preview = preview
         self._faults = faults and preview
+        self._keeps_all = preview and redact is None
 
     def apply(self, event: Event) -> Event:
         """Return the event without what must not be kept."""
         if isinstance(event, FollowUp):
             return event
-        if isinstance(event, RepeatEvent) and event.preview:
+        if isinstance(event, RepeatEvent) and event.preview and not self._keeps_all:
             return attrs.evolve(event, preview=self._text(event.preview))
         if isinstance(event, GuardWarning) and not (self._faults and self._redact is None):
             return self._warning(event)

@@ -174,9 +174,8 @@ def sample(runs: int = 400, seed: int = 7) -> MemorySink:
 
 
 if __name__ == "__main__":
-    from repeatguard_sdk.report.as_html import to_html
-
     from repeatguard_sdk.report import build_report
+    from repeatguard_sdk.report.as_html import to_html
 
     made = sample()
     page = to_html(build_report(made.repeats, made.runs, max_turns=20))

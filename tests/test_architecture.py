@@ -39,7 +39,7 @@ LEVELS = """
 4.0  _calling
 4.1  _named_calls
 4.2  _run
-5.0  _tool
+5.0  _scripted _tool
 6.0  audit report testing
 7.0  cli
 7.1  __main__

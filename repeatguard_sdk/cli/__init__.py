@@ -9,6 +9,7 @@ _app: Callable[[], None] | None = None
 try:
     import typer
 
+    from repeatguard_sdk.cli._audit import audit
     from repeatguard_sdk.cli._report import report
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in ("rich", "typer"):
@@ -16,14 +17,13 @@ except ModuleNotFoundError as missing:
 else:
     _app = typer.Typer(
         name="repeatguard",
-        help="Keep tool-calling agents from going in circles: what the guard has seen.",
+        help="Keep tool-calling agents from going in circles: what the guard has seen, or would have.",
         no_args_is_help=True,
         add_completion=False,
         # Locals may hold what a tool said.
         pretty_exceptions_enable=False,
     )
-    # With a callback of the whole a single command keeps its name.
-    _app.callback()(lambda: None)
+    _app.command("audit")(audit)
     _app.command("report")(report)
 
 

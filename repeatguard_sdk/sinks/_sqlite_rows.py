@@ -15,7 +15,7 @@ from repeatguard_sdk._event import Event, FollowUp, GuardWarning, RepeatEvent, R
 from repeatguard_sdk._redaction import storable
 from repeatguard_sdk._types import is_tuple
 
-PREVIEW = 200
+_PREVIEW = 200
 _SECONDS = ("at", "started", "ended")
 _LARGEST = 2**63 - 1
 # Per-tool counts of a run, in a table of their own.
@@ -34,6 +34,7 @@ def columns(kind: type[attrs.AttrsInstance], *without: str) -> tuple[str, ...]:
 REPEAT = columns(RepeatEvent)
 RUN = columns(RunRecord, *COUNTS)
 WARNING = columns(GuardWarning, "fault")
+_PREVIEW_AT = REPEAT.index("preview")
 
 
 def _insert(table: str, names: Sequence[str]) -> str:
@@ -57,8 +58,9 @@ def storing(event: Event) -> Store:
         where = _cells(of, ("run_id", "number", "at"))
         return functools.partial(_execute, _FOLLOW_UP, [event.did, *where])
     if isinstance(event, RepeatEvent):
-        event = attrs.evolve(event, preview=event.preview[:PREVIEW])
-        return functools.partial(_execute, _INSERT_REPEAT, _cells(event, REPEAT))
+        row = _cells(event, REPEAT)
+        row[_PREVIEW_AT] = row[_PREVIEW_AT][:_PREVIEW]
+        return functools.partial(_execute, _INSERT_REPEAT, row)
     if isinstance(event, GuardWarning):
         return functools.partial(_execute, _INSERT_WARNING, _cells(event, WARNING))
     counts = [getattr(event, name) for name in COUNTS]
@@ -109,8 +111,13 @@ def loaded(kind: type[T], row: Mapping[str, Any]) -> T:
     """Return the value that a row holds; fields the file does not know yet keep their default."""
     fields = dict(row)
     if "arguments" in fields:
-        fields["arguments"] = tuple(json.loads(fields["arguments"]))
+        fields["arguments"] = _names(fields["arguments"])
     for name in ("failed", "differed"):
         if fields.get(name) is not None:
             fields[name] = bool(fields[name])
     return kind(**fields)
+
+
+@functools.lru_cache(maxsize=1_000)  # calls of one tool have the same
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))

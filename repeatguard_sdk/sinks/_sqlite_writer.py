@@ -17,6 +17,8 @@ from repeatguard_sdk.sinks._sqlite_rows import Store, storing
 
 # How long, in seconds, a batch waits for a file that others have locked.
 PATIENCE = 30.0
+# Between two attempts, so that a fork or a close that waits for the lock gets it.
+_PAUSE = 0.02
 _LOG = logging.getLogger("repeatguard_sdk")
 
 
@@ -51,6 +53,7 @@ class Writer:
             except sqlite3.OperationalError as error:
                 if not is_locked(error) or time.monotonic() >= deadline:
                     raise
+                time.sleep(_PAUSE)
             else:
                 return
 

@@ -297,7 +297,7 @@ assert sink.flush(30) and sink.dropped == 0
 print(took)
 """
     took = run_program(program, path := tmp_path / "events.db")
-    assert took < 3
+    assert took < 10
     ids = [event.run_id for event in read_events(path)]
     assert ["before"] * 3 + ["child"] * 3 + ["waits"] == sorted(ids, key=lambda i: i == "waits")
 
