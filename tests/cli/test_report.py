@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from rich.console import Console
 
 import demo_runs
 import report_strategies as given_
+from repeatguard_sdk import Policy
 from repeatguard_sdk.cli import main
 from repeatguard_sdk.cli._table import print_report
 from repeatguard_sdk.events import MemorySink
@@ -32,15 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         demo_runs.record(sink, runs=60, seed=seed)
         sink.close()
     quiet = SQLiteSink(folder / "quiet.db")
-    shop = demo_runs.Shop(demo_runs.random.Random(1))
-    demo_runs.one_run(
-        shop,
-        quiet,
-        demo_runs.Policy(),
-        demo_runs.Clock(5.0),
-        iter([("get_stock", {"item": "x"})]),
-        0,
-    )
+    shop = demo_runs.Shop(random.Random(1))
+    calm = iter([("get_stock", {"item": "bench"})])
+    demo_runs.one_run(shop, quiet, Policy(), demo_runs.Clock(5.0), calm, 0)
     quiet.close()
     (folder / "notes.txt").write_text("no database\n" * 200, encoding="utf-8")
     return folder
@@ -214,19 +210,24 @@ def test_the_other_formats_need_no_jinja2(folder: Path) -> None:
     assert 0 == without("jinja2", "report", "a.db", cwd=folder).returncode
 
 
-def test_as_a_module(folder: Path) -> None:
+def test_as_a_module(tmp_path: Path) -> None:
     """`python -m repeatguard_sdk` is the command, also where the terminal knows ASCII only."""
+    sink = SQLiteSink(tmp_path / "events.db")
+    shop = demo_runs.Shop(random.Random(1))
+    calls = iter([("größe", {})] * 2)
+    demo_runs.one_run(shop, sink, Policy(), demo_runs.Clock(5.0), calls, 0)
+    sink.close()
     done = subprocess.run(
-        [sys.executable, "-X", "utf8=0", "-m", "repeatguard_sdk", "report", "a.db"],
+        [sys.executable, "-X", "utf8=0", "-m", "repeatguard_sdk", "report", "events.db"],
         capture_output=True,
         text=True,
         check=False,
-        cwd=folder,
+        cwd=tmp_path,
         env={"PYTHONIOENCODING": "ascii", "PATH": "", "PYTHONPATH": ":".join(sys.path)},
     )
     assert (0, "") == (done.returncode, done.stderr)
-    assert done.stdout.isascii()
-    assert "|##" in done.stdout
+    assert "gr\\xf6\\xdfe" in done.stdout
+    assert "########" in done.stdout
 
 
 # -- hostile text ----------------------------------------------------------------------------------
