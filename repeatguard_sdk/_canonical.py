@@ -14,6 +14,7 @@ from repeatguard_sdk._walk import class_of, digested, fold_text, plain, text_dig
 __all__ = [
     "TEXT_LIMIT",
     "Pinned",
+    "VeiledKey",
     "canonical",
     "comparable",
     "comparable_error",
@@ -49,6 +50,15 @@ class Pinned:
 
     def __hash__(self) -> int:
         return hash(self.token)
+
+
+class VeiledKey(tuple[Hashable, ...]):
+    """A call's key that does not show all its texts: its class tells that without a look at its parts.
+
+    It equals the plain tuple, and the same arguments always make the same class of key.
+    """
+
+    __slots__ = ()
 
 
 def canonical(
@@ -120,7 +130,10 @@ def digest(value: Any) -> str:
 def _unpinned(value: Any) -> Any:
     if type(value) is Pinned:
         return value.token
-    return tuple(_unpinned(each) for each in value) if class_of(value) is tuple else value
+    cls = class_of(value)
+    if cls is tuple or cls is VeiledKey:
+        return tuple(_unpinned(each) for each in value)
+    return value
 
 
 def comparable(result: Any, volatile: Volatile = ()) -> Hashable | None:

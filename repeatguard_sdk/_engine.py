@@ -83,14 +83,17 @@ class Engine:
         kwargs: Mapping[str, Any],
         call_id: str | None = None,
         again: Admission | None = None,
+        identity: Identity | None = None,
     ) -> Admission:
         """Decide what happens to a call.
 
         Args:
+            identity: its identity, if that is known already.
             again: the admission of the same call, when the call it waited for was abandoned.
         """
         ledger = self.ledger
-        identity = self.identify(tool, args, kwargs)
+        if identity is None:
+            identity = self.identify(tool, args, kwargs)
         with self.lock:
             if again is None:
                 call = self.number(tool, self.state_of(tool))

@@ -16,7 +16,7 @@ from repeatguard_sdk._canonical import TEXT_LIMIT, comparable
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._entry import First
-from repeatguard_sdk._identity import is_flat
+from repeatguard_sdk._identity import Identity, identity_of
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._scope import call_ids
 from repeatguard_sdk._settling import TRIM_EVERY, suspect
@@ -40,25 +40,35 @@ class FirstCalls:
         self._plain = engine.plain
         self._limit = engine.policy.max_result_bytes
 
-    def begin(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> First | None:
-        """Admit a first call; `None` where the full way has to look, as for a call with an id."""
+    def begin(
+        self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> First | Identity | None:
+        """Admit a first call.
+
+        Returns:
+            What to settle it with. For a call that the full way has to look at: its identity, or
+            `None` if that is not known yet, as for a call with an id.
+        """
         state = self._plain.get(tool)
         if state is None or call_ids.get() is not None:
             return None
         try:
-            key: Hashable = tool.keys.key(*args, **kwargs)
+            key = tool.keys.key(*args, **kwargs)
+            if type(key) is not tuple:
+                # Its texts are folded, and its arguments shown, as they are before the call.
+                return identity_of(tool, key, args, kwargs)
         except Exception:
             # No identity, arguments that do not fit, a fault: the full way knows what to say.
             return None
-        if not is_flat(key):
-            # Its texts are to be folded, and its arguments shown, as they are before the call.
-            return None
         ledger, once = self._ledger, state.once
         with self._lock:
-            if key in once or key in state.entries or key in state.aliases:
-                return None
-            if self._engine.ended is not None:
-                return None
+            if (
+                key in once
+                or key in state.entries
+                or key in state.aliases
+                or self._engine.ended is not None
+            ):
+                return Identity(key)
             ledger.calls = number = ledger.calls + 1
             state.executed += 1
             if state.changes:

@@ -13,8 +13,8 @@ from repeatguard_sdk._call import Finding, identical_cause
 from repeatguard_sdk._canonical import comparable, comparable_error
 from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._entry import Entry, ToolState
-from repeatguard_sdk._identity import FOLDED_EFFECTS, is_flat
-from repeatguard_sdk._key import CompiledKey
+from repeatguard_sdk._identity import FOLDED_EFFECTS
+from repeatguard_sdk._key import CompiledKey, is_flat
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._spec import ToolSpec

@@ -25,7 +25,7 @@ TOP = "repeatguard_sdk"
 LEVELS = """
 0.0  _types exceptions _portable _scope _text
 1.0  _binding _call _copies _ladder _options _ring _slot _spec _walk
-1.1  _encode _flight _rules _wording
+1.1  _encode _flight _rules _shown _wording
 1.2  _canonical _entry
 1.3  _key
 2.0  _ledger _observation _registry events
