@@ -66,8 +66,9 @@ class Entry:
 
 
 # A call made once, with a result, is a plain tuple: a run may make a million of them.
-# Its parts: number, stamp, token, and the value, a `Stored` of it, or `MISSING`.
-Once = tuple[int, "Stamp", Hashable, Any]
+# Its parts: number, stamp, token, and the value, a `Stored` of it, or `MISSING`; a short text is its
+# own token, and is there once.
+Once = tuple[int, "Stamp", Hashable] | tuple[int, "Stamp", Hashable, Any]
 # While it runs it is another one: its state, key, number and stamp.
 First = tuple["ToolState", Hashable, int, "Stamp"]
 # Epoch, turn, generation and drift: when a call was made. All calls of one moment share one.
@@ -219,7 +220,8 @@ def entry_of(state: ToolState, key: Hashable, known: Any) -> Entry:
         entry = Entry(state.name, key, number)
         entry.flight = state.flights[number] = Flight(stamp[0], stamp[3])
         return entry
-    number, (epoch, turn, generation, drift), token, value = known
+    number, (epoch, turn, generation, drift), token = known[:3]
+    value: Any = known[-1]
     stored: Stored[Any] | None = None
     if value is not MISSING:
         stored = _as_stored(value)

@@ -9,7 +9,6 @@ in full.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from sys import getsizeof
 from typing import Any
 
 from repeatguard_sdk._canonical import TEXT_LIMIT, comparable
@@ -21,7 +20,7 @@ from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._scope import call_ids
 from repeatguard_sdk._settling import TRIM_EVERY, suspect
 from repeatguard_sdk._types import MISSING
-from repeatguard_sdk.detectors.same_outcome import found_nothing, may_be_nothing
+from repeatguard_sdk.detectors.same_outcome import TELLING, found_nothing
 
 
 class FirstCalls:
@@ -60,38 +59,33 @@ class FirstCalls:
         except Exception:
             # No identity, arguments that do not fit, a fault: the full way knows what to say.
             return None
-        ledger, once = self._ledger, state.once
+        ledger, entries, aliases = self._ledger, state.entries, state.aliases
         with self._lock:
-            if (
-                key in once
-                or key in state.entries
-                or key in state.aliases
-                or self._engine.ended is not None
-            ):
+            # Both are empty in most runs, and to ask that takes less than to hash the key.
+            if (entries and key in entries) or (aliases and key in aliases) or self._engine.ended:
                 return Identity(key)
-            ledger.calls = number = ledger.calls + 1
+            number = ledger.calls + 1
+            first: First = (state, key, number, ledger.stamp)
+            known: object = state.once.setdefault(key, first)
+            if known is not first:
+                return Identity(key)
+            ledger.calls = number
             state.executed += 1
             if state.changes:
                 ledger.changing_in_flight += 1
-            once[key] = first = (state, key, number, ledger.stamp)
         return first
 
-    def settle(
-        self,
-        first: First,
-        tool: Tool,
-        result: Any,
-    ) -> bool:
+    def settle(self, first: First, tool: Tool, result: Any) -> bool:
         """Record the result of a first call; false where the full way has to look."""
         try:
             spec = tool.spec
             token: Hashable
             if type(result) is str and len(result) <= TEXT_LIMIT and not spec.volatile:
                 token = kept = result
-                size = getsizeof(result)
-                if (spec.empty is not MISSING or may_be_nothing(result)) and found_nothing(
-                    result, spec
-                ):
+                # What `getsizeof` says of a text.
+                size = result.__sizeof__()
+                may_be_nothing = result[:1] not in TELLING or spec.empty is not MISSING
+                if may_be_nothing and found_nothing(result, spec):
                     return False
             else:
                 token = comparable(result, spec.volatile)
@@ -99,18 +93,26 @@ class FirstCalls:
                 if token is None or found_nothing(result, spec):
                     return False
             state, key, number, stamp = first
-            ledger = self._ledger
+            ledger, once = self._ledger, state.once
             with self._lock:
-                if state.once.get(key) is not first or state.failures or state.empties:
+                if once.get(key) is not first or state.failures or state.empties:
                     return False
                 if state.changes:
                     ledger.changing_in_flight -= 1
                     # A success of a write, or a new answer of an unknown tool.
                     ledger.open_epoch(hard=spec.effect == "write")
                     stamp = (ledger.epoch, *stamp[1:])
-                elif stamp[0] == ledger.epoch and suspect(ledger, state, tool.keys, key, token):
-                    return False
-                state.once[key] = (number, stamp, token, kept)
+                elif stamp[0] == ledger.epoch:
+                    # As `suspect` does where no call of this epoch had this result.
+                    is_new = (
+                        state.results_epoch == ledger.epoch
+                        and state.results.setdefault(token, key) is key
+                    )
+                    if not is_new and suspect(ledger, state, tool.keys, key, token):
+                        return False
+                once[key] = (
+                    (number, stamp, token) if kept is token else (number, stamp, token, kept)
+                )
                 state.has_spoken = ledger.progressed = True
                 state.found_call = state.found_entry = ledger.previous = number
                 ring = ledger.ring

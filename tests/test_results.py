@@ -722,6 +722,6 @@ def test_what_is_forgotten_is_no_longer_charged() -> None:
             look(f"k{number}")
         ledger = run._engine.ledger
         state = ledger.tools["look"]
-        kept = [once[3] for once in state.once.values()]
+        kept = [once[-1] for once in state.once.values()]
         kept += [entry.stored.value for entry in state.entries.values() if entry.stored]
         assert ledger.stored_bytes == sum(map(sys.getsizeof, kept))

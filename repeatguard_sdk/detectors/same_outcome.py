@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import string
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
@@ -34,6 +35,8 @@ _NOTHING = re.compile(
 
 # How a text that says "nothing" may begin: no, nothing, none, null, not, n/a, zero, 0, empty.
 _FIRST = frozenset("nNzZ0eE")
+# How most texts begin, and none that says "nothing".
+TELLING = frozenset(string.ascii_letters + string.digits) - _FIRST
 
 
 class Row(NamedTuple):
@@ -59,12 +62,6 @@ def found_nothing(result: Any, spec: ToolSpec) -> bool:
         return False
 
 
-def may_be_nothing(text: str) -> bool:
-    """Tell whether a text may have found nothing, by its first character: most begin otherwise."""
-    first = text[:1]
-    return not first.isalnum() or first in _FIRST
-
-
 def _is_empty(result: Any) -> bool:
     if result is None:
         return True
@@ -84,7 +81,7 @@ def _is_empty_text(text: str) -> bool:
     text = text.strip()
     if not text:
         return True
-    if not may_be_nothing(text):
+    if text[0].isalnum() and text[0] not in _FIRST:
         return False
     if text[0] in "[{" or text == "null":
         try:
