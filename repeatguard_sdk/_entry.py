@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple, TypeGuard
 
-import attrs
-
 from repeatguard_sdk._copies import Stored, plain_size
 from repeatguard_sdk._flight import Flight
 from repeatguard_sdk._types import MISSING
 
 
-@attrs.define(eq=False)
 class Entry:
     """What the run knows of one key that needs more than a line: seen twice, failed, or joined.
 
@@ -40,29 +37,56 @@ class Entry:
         flight: its running execution.
     """
 
-    tool: str
-    key: Hashable
-    number: int
-    count: int = 0
-    epoch: int = -1
-    drift: int = 0
-    turn: int = -1
-    turn_epoch: int = -1
-    told_turn: int = -1
-    first_call: int = 0
-    first_turn: int = 0
-    last_call: int = 0
-    total: int = 0
-    token: Hashable = None
-    seen: bool = False
-    failed: bool = False
-    error: BaseException | None = None
-    transient: bool = False
-    noted: bool = False
-    retries: int = 0
-    generation: int = 0
-    stored: Stored[Any] | None = None
-    flight: Flight | None = None
+    __slots__ = (
+        "count",
+        "drift",
+        "epoch",
+        "error",
+        "failed",
+        "first_call",
+        "first_turn",
+        "flight",
+        "generation",
+        "key",
+        "last_call",
+        "noted",
+        "number",
+        "retries",
+        "seen",
+        "stored",
+        "token",
+        "told_turn",
+        "tool",
+        "total",
+        "transient",
+        "turn",
+        "turn_epoch",
+    )
+
+    def __init__(self, tool: str, key: Hashable, number: int) -> None:
+        self.tool = tool
+        self.key = key
+        self.number = number
+        self.count = 0
+        self.epoch = -1
+        self.drift = 0
+        self.turn = -1
+        self.turn_epoch = -1
+        self.told_turn = -1
+        self.first_call = 0
+        self.first_turn = 0
+        self.last_call = 0
+        self.total = 0
+        self.token: Hashable = None
+        self.seen = False
+        self.failed = False
+        self.error: BaseException | None = None
+        self.transient = False
+        self.noted = False
+        self.retries = 0
+        self.generation = 0
+        self.stored: Stored[Any] | None = None
+        self.flight: Flight | None = None
 
 
 # A call made once, with a result, is a plain tuple: a run may make a million of them.
@@ -96,7 +120,6 @@ class Delivered(NamedTuple):
     call: int
 
 
-@attrs.define(eq=False)
 class ToolState:
     """What the run knows of one tool, whatever the arguments.
 
@@ -121,37 +144,68 @@ class ToolState:
             `budget_epoch`; `budget_turn` is the newest of them.
     """
 
-    name: str
-    owner: Hashable = ""
-    changes: bool = False
-    once: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
-    entries: dict[Hashable, Entry] = attrs.field(factory=dict[Hashable, Entry])
-    aliases: dict[Hashable, tuple[Entry, int]] = attrs.field(
-        factory=dict[Hashable, tuple[Entry, int]]
+    __slots__ = (
+        "aliases",
+        "budget_epoch",
+        "budget_turn",
+        "changes",
+        "denied",
+        "empties",
+        "empties_noted",
+        "empty_turn",
+        "entries",
+        "error_token",
+        "errors",
+        "executed",
+        "exhausted",
+        "failed_turn",
+        "failures",
+        "failures_noted",
+        "flights",
+        "found_call",
+        "found_entry",
+        "has_spoken",
+        "joined",
+        "name",
+        "once",
+        "over_budget",
+        "owner",
+        "refused",
+        "replayed",
+        "results",
+        "results_epoch",
     )
-    results: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
-    results_epoch: int = 0
-    flights: dict[int, Flight] = attrs.field(factory=dict[int, Flight])
-    executed: int = 0
-    replayed: int = 0
-    refused: int = 0
-    joined: int = 0
-    errors: int = 0
-    empties: int = 0
-    failures: int = 0
-    error_token: Hashable = None
-    failures_noted: bool = False
-    empties_noted: bool = False
-    failed_turn: int | None = None
-    empty_turn: int | None = None
-    has_spoken: bool = False
-    found_call: int = 0
-    found_entry: int = 0
-    exhausted: int = -1
-    denied: bool = False
-    over_budget: int = 0
-    budget_turn: int = -1
-    budget_epoch: int = -1
+
+    def __init__(self, name: str, owner: Hashable = "", changes: bool = False) -> None:
+        self.name = name
+        self.owner = owner
+        self.changes = changes
+        self.once: dict[Hashable, Any] = {}
+        self.entries: dict[Hashable, Entry] = {}
+        self.aliases: dict[Hashable, tuple[Entry, int]] = {}
+        self.results: dict[Hashable, Any] = {}
+        self.results_epoch = 0
+        self.flights: dict[int, Flight] = {}
+        self.executed = 0
+        self.replayed = 0
+        self.refused = 0
+        self.joined = 0
+        self.errors = 0
+        self.empties = 0
+        self.failures = 0
+        self.error_token: Hashable = None
+        self.failures_noted = False
+        self.empties_noted = False
+        self.failed_turn: int | None = None
+        self.empty_turn: int | None = None
+        self.has_spoken = False
+        self.found_call = 0
+        self.found_entry = 0
+        self.exhausted = -1
+        self.denied = False
+        self.over_budget = 0
+        self.budget_turn = -1
+        self.budget_epoch = -1
 
     def end_failures(self) -> None:
         """Forget the present row of failures."""
@@ -225,21 +279,11 @@ def entry_of(state: ToolState, key: Hashable, known: Any) -> Entry:
     stored: Stored[Any] | None = None
     if value is not MISSING:
         stored = _as_stored(value)
-    return Entry(
-        state.name,
-        key,
-        number,
-        count=1,
-        epoch=epoch,
-        drift=drift,
-        turn=turn,
-        turn_epoch=epoch,
-        first_call=number,
-        first_turn=turn,
-        last_call=number,
-        total=1,
-        token=token,
-        seen=True,
-        generation=generation,
-        stored=stored,
-    )
+    entry = Entry(state.name, key, number)
+    entry.count = entry.total = 1
+    entry.epoch = entry.turn_epoch = epoch
+    entry.turn = entry.first_turn = turn
+    entry.first_call = entry.last_call = number
+    entry.generation, entry.drift = generation, drift
+    entry.token, entry.stored, entry.seen = token, stored, True
+    return entry

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from repeatguard_sdk._key import Key, generic_key
+from repeatguard_sdk._canonical import Key
+from repeatguard_sdk._key import generic_key
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._shown import Shown
 from repeatguard_sdk._types import KeyKind

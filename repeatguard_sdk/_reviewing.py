@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._entry import ToolState
 from repeatguard_sdk._identity import fact_name
-from repeatguard_sdk._slot import Slot
 from repeatguard_sdk._toolset import NO_TOOL
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._slot import Slot
 
 
 def review(engine: Engine, draft: str, slots: Mapping[str, Slot]) -> Admission | None:
@@ -24,7 +26,8 @@ def review(engine: Engine, draft: str, slots: Mapping[str, Slot]) -> Admission |
     Returns:
         What was found, as a call of no tool; `None` if the draft asks for nothing that is known.
     """
-    # Imported here: its patterns take longer to load than the rest, and few hosts review drafts.
+    # Imported here: their patterns take longer to load than the rest, and few hosts review drafts.
+    from repeatguard_sdk._slot import Slot
     from repeatguard_sdk.detectors.asked_again import find_asked
 
     mode = engine.mode_of(NO_TOOL.spec)

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from repeatguard_sdk._admission import first_decision
 from repeatguard_sdk._arguments import check_options
@@ -26,13 +26,15 @@ from repeatguard_sdk._registry import Registry, default_registry
 from repeatguard_sdk._reporting import Reporter
 from repeatguard_sdk._reviewing import review
 from repeatguard_sdk._scope import Inside, close_block, open_block, take_signal
-from repeatguard_sdk._slot import Slot
 from repeatguard_sdk._spec import find_record
 from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._turning import clocks_in, open_turn
 from repeatguard_sdk._types import MISSING, Deliver, OnStuck, Reason
 from repeatguard_sdk.events import Event, EventSink
 from repeatguard_sdk.exceptions import RunStateError, StuckError, ToolDeclarationError
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._slot import Slot
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -234,6 +236,9 @@ class Run(NamedCalls):
             slots: other names of facts, for `review`: ``Slot("order_id", ["order no"])``.
             facts: name and value.
         """
+        # Imported here, as in `review`: few hosts tell facts.
+        from repeatguard_sdk._slot import Slot
+
         self._check_open("know")
         for slot in slots:
             if not isinstance(slot, Slot):

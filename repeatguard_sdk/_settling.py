@@ -6,15 +6,13 @@ import re
 from collections.abc import Hashable
 from typing import Any
 
-import attrs
-
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding, identical_cause
-from repeatguard_sdk._canonical import comparable, comparable_error
+from repeatguard_sdk._canonical import comparable, comparable_error, is_flat
 from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._entry import Entry, ToolState
 from repeatguard_sdk._identity import FOLDED_EFFECTS
-from repeatguard_sdk._key import CompiledKey, is_flat
+from repeatguard_sdk._key import CompiledKey
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._spec import ToolSpec
@@ -32,18 +30,31 @@ _DIGITS = re.compile(r"\d+")
 TRIM_EVERY = 1_024
 
 
-@attrs.define
 class Settled:
     """What one execution came to; `reached` is false for a call that never got to its tool."""
 
-    token: Hashable
-    failed: bool
-    stored: Stored[Any] | None = None
-    error: BaseException | None = None
-    empty: bool = False
-    blank: bool = False
-    transient: bool = False
-    reached: bool = True
+    __slots__ = ("blank", "empty", "error", "failed", "reached", "stored", "token", "transient")
+
+    def __init__(
+        self,
+        *,
+        token: Hashable,
+        failed: bool,
+        stored: Stored[Any] | None = None,
+        error: BaseException | None = None,
+        empty: bool = False,
+        blank: bool = False,
+        transient: bool = False,
+        reached: bool = True,
+    ) -> None:
+        self.token = token
+        self.failed = failed
+        self.stored = stored
+        self.error = error
+        self.empty = empty
+        self.blank = blank
+        self.transient = transient
+        self.reached = reached
 
 
 def success(result: Any, spec: ToolSpec, limit: int) -> Settled:

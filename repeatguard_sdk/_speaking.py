@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import TriedCall
@@ -18,8 +18,10 @@ from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._text import arguments_preview, quote
 from repeatguard_sdk._types import MISSING, KeyKind, Reason, is_tuple
-from repeatguard_sdk._wording import ObservationFacts
 from repeatguard_sdk.exceptions import RepeatedFailure
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._wording import ObservationFacts
 
 _ANSWERING = frozenset({"read", "unknown", "live"})
 _PREVIEW = 200
@@ -111,6 +113,9 @@ def observe(
     brief = call.tool.spec.effect == "live" and live is not None and call.count > live
 
     def facts() -> ObservationFacts:
+        # Imported here: it is there for what is read, and most observations are not.
+        from repeatguard_sdk._wording import ObservationFacts
+
         options = build_options(view())
         if policy.options is not None:
             try:

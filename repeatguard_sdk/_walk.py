@@ -8,7 +8,6 @@ by side without a separator and two different values never meet.
 from __future__ import annotations
 
 import enum
-import hashlib
 import struct
 import threading
 import types
@@ -114,6 +113,9 @@ def text_digest(text: str) -> bytes:
 
 
 def _hash(raw: bytes | bytearray) -> bytes:
+    # Imported here: it loads OpenSSL, and no flat value is digested.
+    import hashlib
+
     return hashlib.blake2b(raw, digest_size=16).digest()
 
 

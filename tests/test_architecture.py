@@ -44,7 +44,13 @@ LEVELS = """
 """
 THIRD_PARTY = {"attrs", "wrapt"}
 # Slow to load and seldom needed. Their order is checked like that of all others.
-PUT_OFF = {("_reviewing", f"{TOP}.detectors.asked_again")}
+PUT_OFF = {
+    ("_reviewing", f"{TOP}.detectors.asked_again"),
+    ("_reviewing", f"{TOP}._slot"),
+    ("_run", f"{TOP}._slot"),
+    ("_observation", f"{TOP}._wording"),
+    ("_speaking", f"{TOP}._wording"),
+}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MAX_LINES = 400
 
@@ -180,6 +186,17 @@ def test_modules_are_short_and_say_what_they_are(path: Path) -> None:
 def test_public_names_are_sorted() -> None:
     """The public names are sorted and none is there twice."""
     assert sorted(set(repeatguard_sdk.__all__)) == repeatguard_sdk.__all__
+
+
+def test_names_that_load_late_are_listed() -> None:
+    """What few programs name is loaded when it is named, and `dir` tells of it all the same."""
+    program = (
+        "import sys, repeatguard_sdk as made; early = {'_slot', '_wording', 'hashlib'}; "
+        "assert not early & {name.rpartition('.')[2] for name in sys.modules}; "
+        "assert {*made.__all__} <= {*dir(made)}; "
+        "assert made.Slot is made.Slot and 'Slot' in vars(made)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("name", repeatguard_sdk.__all__)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import strategies
 from repeatguard_sdk import _rules
-from repeatguard_sdk._canonical import canonical, digest
-from repeatguard_sdk._key import CompiledKey, compile_key, generic_key, is_flat
+from repeatguard_sdk._canonical import canonical, digest, is_flat
+from repeatguard_sdk._key import CompiledKey, compile_key, generic_key
 from repeatguard_sdk._spec import ToolSpec, declare
 from repeatguard_sdk.exceptions import NoIdentityError
 

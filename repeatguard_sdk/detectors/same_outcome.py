@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import string
@@ -26,17 +27,22 @@ _TAIL = (
     r"(?:\s+(?:for|in|on|at|with|within|under|matching|containing|about|of|from|by)\b"
     r"[^.;,!?]*)?"
 )
-_NOTHING = re.compile(
+_NOTHING = (
     rf"\W*(?:(?:no|zero|0)\s+(?:[\w-]+\s+){{0,2}}(?:{_THINGS}){_TAIL}"
     rf"|nothing(?:\s+was)?(?:\s+found|\s+matched)?|none(?:\s+found)?|not found|empty"
-    rf"|empty\s+(?:{_THINGS}|list|response|string)|\(?empty [\w]+\)?|n/a|null)\W*",
-    re.IGNORECASE | re.DOTALL,
+    rf"|empty\s+(?:{_THINGS}|list|response|string)|\(?empty [\w]+\)?|n/a|null)\W*"
 )
 
 # How a text that says "nothing" may begin: no, nothing, none, null, not, n/a, zero, 0, empty.
 _FIRST = frozenset("nNzZ0eE")
 # How most texts begin, and none that says "nothing".
 TELLING = frozenset(string.ascii_letters + string.digits) - _FIRST
+
+
+@functools.cache
+def _nothing() -> re.Pattern[str]:
+    # Compiled when the first text of that kind is met: it takes longer than to load most modules.
+    return re.compile(_NOTHING, re.IGNORECASE | re.DOTALL)
 
 
 class Row(NamedTuple):
@@ -62,6 +68,12 @@ def found_nothing(result: Any, spec: ToolSpec) -> bool:
         return False
 
 
+def may_be_nothing(text: str) -> bool:
+    """Tell whether a text may have found nothing, by its first character: most begin otherwise."""
+    first = text[:1]
+    return not first.isalnum() or first in _FIRST
+
+
 def _is_empty(result: Any) -> bool:
     if result is None:
         return True
@@ -81,14 +93,14 @@ def _is_empty_text(text: str) -> bool:
     text = text.strip()
     if not text:
         return True
-    if text[0].isalnum() and text[0] not in _FIRST:
+    if not may_be_nothing(text):
         return False
     if text[0] in "[{" or text == "null":
         try:
             return _is_empty(json.loads(text))
         except ValueError:
             return False
-    return len(text) <= _SHORT_TEXT and _NOTHING.fullmatch(text) is not None
+    return len(text) <= _SHORT_TEXT and _nothing().fullmatch(text) is not None
 
 
 def is_blank(result: Any) -> bool:
