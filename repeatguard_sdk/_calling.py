@@ -72,6 +72,9 @@ class CallPath:
         """Guard one call of a tool; the arguments reach it as given."""
         first = self._begin(tool, args, kwargs)
         if not isinstance(first, tuple):
+            if isinstance(first, Admission):
+                self._last = first
+                return self._answer(first)
             return self._call_in_full(tool, function, args, kwargs, first)
         self._last = first
         token = active.set(self._inside)
@@ -129,6 +132,9 @@ class CallPath:
         """Guard one call of a coroutine tool; as `call`."""
         first = self._begin(tool, args, kwargs)
         if not isinstance(first, tuple):
+            if isinstance(first, Admission):
+                self._last = first
+                return self._answer(first)
             return await self._acall_in_full(tool, function, args, kwargs, first)
         self._last = first
         token = active.set(self._inside)
@@ -277,7 +283,7 @@ class CallPath:
             self._report(call)
         except Exception as fault:
             self._reporter.fault(call.tool, fault)
-        if call.ends_run:
+        if call.decision == "exit":
             self._leave()
         if call.error is not None:
             raise clone_error(call.error) or call.error
@@ -337,12 +343,12 @@ class CallPath:
         ledger = self._engine.ledger
         return observe(
             call,
-            lambda: self._view(call),
+            self._view,
             self._engine.policy,
             result=kept,
             known=ledger.known.get(call.fact, MISSING),
             answered=ledger.answered.get(call.fact, 0),
-            on_fault=lambda fault: self._reporter.fault(call.tool, fault),
+            on_fault=self._reporter.fault,
         )
 
     def _view(self, call: Admission) -> OptionsView:

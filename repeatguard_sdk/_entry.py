@@ -37,56 +37,32 @@ class Entry:
         flight: its running execution.
     """
 
-    __slots__ = (
-        "count",
-        "drift",
-        "epoch",
-        "error",
-        "failed",
-        "first_call",
-        "first_turn",
-        "flight",
-        "generation",
-        "key",
-        "last_call",
-        "noted",
-        "number",
-        "retries",
-        "seen",
-        "stored",
-        "token",
-        "told_turn",
-        "tool",
-        "total",
-        "transient",
-        "turn",
-        "turn_epoch",
-    )
+    # Defaults on the class: a run that repeats makes many of them, and each one set costs.
+    count: int = 0
+    epoch: int = -1
+    drift: int = 0
+    turn: int = -1
+    turn_epoch: int = -1
+    told_turn: int = -1
+    first_call: int = 0
+    first_turn: int = 0
+    last_call: int = 0
+    total: int = 0
+    token: Hashable = None
+    seen: bool = False
+    failed: bool = False
+    error: BaseException | None = None
+    transient: bool = False
+    noted: bool = False
+    retries: int = 0
+    generation: int = 0
+    stored: Stored[Any] | None = None
+    flight: Flight | None = None
 
     def __init__(self, tool: str, key: Hashable, number: int) -> None:
         self.tool = tool
         self.key = key
         self.number = number
-        self.count = 0
-        self.epoch = -1
-        self.drift = 0
-        self.turn = -1
-        self.turn_epoch = -1
-        self.told_turn = -1
-        self.first_call = 0
-        self.first_turn = 0
-        self.last_call = 0
-        self.total = 0
-        self.token: Hashable = None
-        self.seen = False
-        self.failed = False
-        self.error: BaseException | None = None
-        self.transient = False
-        self.noted = False
-        self.retries = 0
-        self.generation = 0
-        self.stored: Stored[Any] | None = None
-        self.flight: Flight | None = None
 
 
 # A call made once, with a result, is a plain tuple: a run may make a million of them.
@@ -274,16 +250,18 @@ def entry_of(state: ToolState, key: Hashable, known: Any) -> Entry:
         entry = Entry(state.name, key, number)
         entry.flight = state.flights[number] = Flight(stamp[0], stamp[3])
         return entry
-    number, (epoch, turn, generation, drift), token = known[:3]
-    value: Any = known[-1]
-    stored: Stored[Any] | None = None
-    if value is not MISSING:
-        stored = _as_stored(value)
-    entry = Entry(state.name, key, number)
+    return entry_of_once(state, key, known)
+
+
+def entry_of_once(state: ToolState, key: Hashable, known: Once) -> Entry:
+    """Make the entry of a call that was made once."""
+    entry = Entry(state.name, key, known[0])
+    entry.epoch, entry.turn, entry.generation, entry.drift = known[1]
+    entry.turn_epoch, entry.first_turn = entry.epoch, entry.turn
+    entry.first_call = entry.last_call = known[0]
     entry.count = entry.total = 1
-    entry.epoch = entry.turn_epoch = epoch
-    entry.turn = entry.first_turn = turn
-    entry.first_call = entry.last_call = number
-    entry.generation, entry.drift = generation, drift
-    entry.token, entry.stored, entry.seen = token, stored, True
+    entry.token, entry.seen = known[2], True
+    value: Any = known[-1]
+    if value is not MISSING:
+        entry.stored = _as_stored(value)
     return entry

@@ -11,26 +11,31 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._canonical import TEXT_LIMIT, comparable
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._engine import Engine
-from repeatguard_sdk._entry import First
+from repeatguard_sdk._entry import First, Once, ToolState, entry_of_once, is_made
 from repeatguard_sdk._identity import Identity, identity_of
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._scope import call_ids
 from repeatguard_sdk._settling import TRIM_EVERY, suspect
 from repeatguard_sdk._types import MISSING
+from repeatguard_sdk._withholding import withhold
+from repeatguard_sdk.detectors.repeat import Step
 from repeatguard_sdk.detectors.same_outcome import TELLING, found_nothing
+
+_REPLAY = Step("replay", 2)
 
 
 class FirstCalls:
-    """Admits and settles first calls of one run on its engine's ledger, under its lock.
+    """Admits and settles first calls of one run, and answers second ones, under its engine's lock.
 
     Args:
         engine: the run's; it tells which tools may take the short way.
     """
 
-    __slots__ = ("_engine", "_ledger", "_limit", "_lock", "_plain")
+    __slots__ = ("_engine", "_ledger", "_limit", "_lock", "_plain", "_replays")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -38,15 +43,17 @@ class FirstCalls:
         self._lock = engine.lock
         self._plain = engine.plain
         self._limit = engine.policy.max_result_bytes
+        ladder = engine.policy.known_effects
+        self._replays = ladder.withhold == 2 and ladder.exit != 2
 
     def begin(
         self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> First | Identity | None:
-        """Admit a first call.
+    ) -> First | Admission | Identity | None:
+        """Admit a first call, or answer a second one.
 
         Returns:
-            What to settle it with. For a call that the full way has to look at: its identity, or
-            `None` if that is not known yet, as for a call with an id.
+            What to settle it with, or a call that has its answer. For one that the full way has to
+            look at: its identity, or `None` if that is not known yet, as for a call with an id.
         """
         state = self._plain.get(tool)
         if state is None or call_ids.get() is not None:
@@ -66,14 +73,55 @@ class FirstCalls:
                 return Identity(key)
             number = ledger.calls + 1
             first: First = (state, key, number, ledger.stamp)
-            known: object = state.once.setdefault(key, first)
+            known: First | Once = state.once.setdefault(key, first)
             if known is not first:
-                return Identity(key)
+                try:
+                    call = self._replay(tool, state, known, args, kwargs, key)
+                except Exception:
+                    call = None  # As in `settle`.
+                return Identity(key) if call is None else call
             ledger.calls = number
             state.executed += 1
             if state.changes:
                 ledger.changing_in_flight += 1
         return first
+
+    def _replay(
+        self,
+        tool: Tool,
+        state: ToolState,
+        known: First | Once,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        key: Hashable,
+    ) -> Admission | None:
+        """Answer a second call from the first one's result; `None` where the full way has to look.
+
+        Which is where the ladder holds another step than a replay, the result is not there, or
+        anything lies between the two that may part them, or join them in one turn.
+        """
+        if not (self._replays and is_made(known)) or known[-1] is MISSING:
+            return None
+        ledger, effect = self._ledger, tool.spec.effect
+        epoch, turn, generation, drift = known[1]
+        if epoch != ledger.epoch or generation != ledger.generation or effect == "unknown":
+            return None
+        if (ledger.turns_marked and turn == ledger.turn) or (
+            drift != ledger.drift and effect == "read"
+        ):
+            return None
+        ledger.calls = number = ledger.calls + 1
+        call = Admission(tool, state, number, ledger.turn, epoch, "enforce")
+        call.args, call.kwargs, call.key, call.drift = args, kwargs, key, ledger.drift
+        del state.once[key]
+        call.entry = state.entries[key] = entry = entry_of_once(state, key, known)
+        call.count = 2
+        policy = self._engine.policy
+        withhold(ledger, policy, call, entry, _REPLAY, policy.known_effects)
+        if call.decision == "exit":
+            # A cycle, of which this call completes a lap.
+            self._engine.end(call)
+        return call
 
     def settle(self, first: First, tool: Tool, result: Any) -> bool:
         """Record the result of a first call; false where the full way has to look."""

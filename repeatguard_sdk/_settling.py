@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._call import Finding, identical_cause
+from repeatguard_sdk._call import Finding, repeated
 from repeatguard_sdk._canonical import comparable, comparable_error, is_flat
 from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._entry import Entry, ToolState
@@ -310,7 +310,6 @@ def _look_at_count(policy: Policy, call: Admission, entry: Entry, outcome: Settl
     ladder = policy.ladder(spec.effect, repeatable=spec.repeatable, failed=outcome.failed)
     if ladder is None:
         return
-    cause = identical_cause(failed=outcome.failed)
     if ladder.exit is not None and call.count >= ladder.exit:
         if call.mode == "enforce":
             call.decision = "exit"
@@ -318,11 +317,11 @@ def _look_at_count(policy: Policy, call: Admission, entry: Entry, outcome: Settl
         if call.mode != "enforce" and call.count > ladder.exit:
             return
         if not call.fact:
-            call.finding = Finding(kind="repeat", count=call.count, cause=cause)
+            call.finding = repeated(call.count, failed=outcome.failed)
     elif ladder.note is not None and call.count >= ladder.note:
         entry.noted = True
         if not call.fact:
-            call.finding = Finding(kind="repeat", count=call.count, cause=cause)
+            call.finding = repeated(call.count, failed=outcome.failed)
 
 
 def pair_token(token: Hashable, *, failed: bool) -> Hashable:
@@ -336,7 +335,7 @@ def add_pair(
     """Add the call to the ring and look whether a cycle has completed a lap."""
     ledger.ring.append(entry.number, token, entry.tool)
     ladder = policy.cycle
-    found = cycles.completed(ledger.ring) if ladder is not None else None
+    found = None if ladder is None or ledger.ring.quiet else cycles.completed(ledger.ring)
     if found is None or ladder is None:
         return
     finding = Finding(
