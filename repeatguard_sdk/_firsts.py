@@ -78,7 +78,7 @@ class FirstCalls:
                 try:
                     call = self._replay(tool, state, known, args, kwargs, key)
                 except Exception:
-                    call = None  # As in `settle`.
+                    call = None  # As in `settle`; nothing was counted yet.
                 return Identity(key) if call is None else call
             ledger.calls = number
             state.executed += 1
@@ -110,7 +110,7 @@ class FirstCalls:
             drift != ledger.drift and effect == "read"
         ):
             return None
-        ledger.calls = number = ledger.calls + 1
+        number = ledger.calls + 1
         call = Admission(tool, state, number, ledger.turn, epoch, "enforce")
         call.args, call.kwargs, call.key, call.drift = args, kwargs, key, ledger.drift
         del state.once[key]
@@ -118,6 +118,7 @@ class FirstCalls:
         call.count = 2
         policy = self._engine.policy
         withhold(ledger, policy, call, entry, _REPLAY, policy.known_effects)
+        ledger.calls = number
         if call.decision == "exit":
             # A cycle, of which this call completes a lap.
             self._engine.end(call)

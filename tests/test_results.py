@@ -221,6 +221,34 @@ def test_another_result_that_cannot_be_copied_is_no_repeat() -> None:
     assert run.observations() == []
 
 
+class OneCopy:
+    """A value of which one copy can be made."""
+
+    def __init__(self, copies: list[OneCopy]) -> None:
+        self.copies = copies
+
+    def __deepcopy__(self, memo: Any) -> OneCopy:
+        if self.copies:
+            raise RuntimeError
+        self.copies.append(self)
+        return OneCopy(self.copies)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first call of the tool", "known tool"])
+def test_a_copy_that_fails_at_the_replay_lets_the_call_through(known: bool) -> None:
+    """It runs, is counted once, and a warning says why."""
+    tool, sink = Tool(lambda: OneCopy([])), MemorySink()
+    with Run([tool.call], events=sink) as run:
+        if known:
+            tool.call("other")
+        before = run.calls, tool.ran
+        assert isinstance(tool.call(), OneCopy)
+        assert isinstance(tool.call(), OneCopy)
+        assert (2, 2) == (run.calls - before[0], tool.ran - before[1])
+    assert 1 == len(sink.warnings)
+    assert "RuntimeError" in sink.warnings[0].what
+
+
 def _generator() -> Iterator[int]:
     yield from (1, 2)
 
