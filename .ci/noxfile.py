@@ -17,9 +17,25 @@ DIST = WORK / "dist"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 NEWEST = VERSIONS[-1]
 EXAMPLES = ("garden_bench.py", "real_runs.py")
-# What users have beside the package, and the tests that are skipped without it.
-NEIGHBOURS = ("anthropic", "google-genai", "numpy", "openai", "trio")
-NEIGHBOUR_TESTS = ("test_canonical.py", "test_messages.py", "test_trio.py")
+# What users have beside the package and what it is imported as, and the tests that need it.
+NEIGHBOURS = {
+    "anthropic": "anthropic",
+    "google-genai": "google.genai",
+    "langchain-core": "langchain_core",
+    "numpy": "numpy",
+    "openai": "openai",
+    "opentelemetry-exporter-otlp-proto-common": "opentelemetry.exporter.otlp.proto.common",
+    "opentelemetry-sdk": "opentelemetry.sdk",
+    "orjson": "orjson",
+    "trio": "trio",
+}
+NEIGHBOUR_TESTS = (
+    "audit/test_files.py",
+    "audit/test_readers_clients.py",
+    "test_canonical.py",
+    "test_messages.py",
+    "test_trio.py",
+)
 
 nox.options.envdir = str(WORK)
 nox.options.error_on_missing_interpreters = True
@@ -161,11 +177,10 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST)
 def neighbours(session: nox.Session) -> None:
-    """Run the tests that need the real clients of the providers, trio or numpy; none is skipped."""
+    """Run the tests that need real clients, tracers, trio, numpy or orjson; none is skipped."""
     session.install(f"{_wheel(session)}[tests]", *NEIGHBOURS)
     session.chdir(_without_the_package(session))
-    for name in NEIGHBOURS:
-        module = name.replace("google-genai", "google.genai")
+    for module in NEIGHBOURS.values():
         # Where one is missing its tests would be skipped without a word.
         session.run("python", "-W", "ignore", "-c", f"import {module}", silent=True)
     session.run("pytest", "-q", *(f"tests/{name}" for name in NEIGHBOUR_TESTS))

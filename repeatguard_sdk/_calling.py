@@ -73,8 +73,7 @@ class CallPath:
         first = self._begin(tool, args, kwargs)
         if not isinstance(first, tuple):
             if isinstance(first, Admission):
-                self._last = first
-                return self._answer(first)
+                return self._answer_at_once(first)
             return self._call_in_full(tool, function, args, kwargs, first)
         self._last = first
         token = active.set(self._inside)
@@ -133,8 +132,7 @@ class CallPath:
         first = self._begin(tool, args, kwargs)
         if not isinstance(first, tuple):
             if isinstance(first, Admission):
-                self._last = first
-                return self._answer(first)
+                return self._answer_at_once(first)
             return await self._acall_in_full(tool, function, args, kwargs, first)
         self._last = first
         token = active.set(self._inside)
@@ -208,6 +206,8 @@ class CallPath:
             self._reporter.fault(tool, fault)
             return None
         self._last = call
+        if self._reporter.following.waits:
+            self._reporter.saw_call(call)
         return call
 
     def _returned(
@@ -269,6 +269,13 @@ class CallPath:
         if call is not None:
             self._engine.abandon(call, landing)
         self._reporter.fault(tool, fault)
+
+    def _answer_at_once(self, call: Admission) -> Any:
+        """Answer a call that was admitted on the short way; what `_admit` would note is noted here."""
+        self._last = call
+        if self._reporter.following.waits:
+            self._reporter.saw_call(call)
+        return self._answer(call)
 
     @staticmethod
     def _share(landing: Landing) -> Any:
@@ -338,6 +345,12 @@ class CallPath:
             chosen = engine.policy.style
             style = chosen if isinstance(chosen, str) else "custom"
         self._reporter.intervention(call, result=kept, style=style)
+        self._watch_what_follows()
+
+    def _watch_what_follows(self) -> None:
+        """Keep calls off the short way, where nobody sees them, while a follow-up is awaited."""
+        if self._reporter.following.waits:
+            self._engine.plain.clear()
 
     def _observe(self, call: Admission, kept: Any) -> Observation:
         ledger = self._engine.ledger
