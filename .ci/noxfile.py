@@ -16,6 +16,7 @@ WORK = ROOT / ".nox"
 DIST = WORK / "dist"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 NEWEST = VERSIONS[-1]
+RAY = "3.12"
 EXAMPLES = ("garden_bench.py", "real_runs.py")
 # What users have beside the package and what it is imported as, and the tests that need it.
 NEIGHBOURS = {
@@ -36,12 +37,18 @@ NEIGHBOUR_TESTS = (
     "test_messages.py",
     "test_trio.py",
 )
+LOWEST = ("attrs==23.2", "wrapt==2.2", "jinja2==3.1.0", "rich==13.0.0", "typer==0.16.0")
+# That typer uses what a newer click warns of.
+LOWEST += ("click==8.1.8",)
+# What the page of the report is looked at with; its test is skipped where it is not installed.
+BROWSER = ("chromium", "chromedriver")
+BROWSER_PACKAGES = ("chromium", "chromium-driver")
 
 nox.options.envdir = str(WORK)
 nox.options.error_on_missing_interpreters = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "neighbours"]
-nox.options.sessions += ["examples", "instructions"]
+nox.options.sessions += ["page", "ray", "examples", "instructions"]
 
 
 def _pyenv_root() -> Path | None:
@@ -171,7 +178,7 @@ def tests(session: nox.Session) -> None:
 @nox.session(python=VERSIONS[0])
 def lowest(session: nox.Session) -> None:
     """Run the tests against the oldest dependencies that are promised."""
-    session.install(f"{_wheel(session)}[tests]", "attrs==23.2", "wrapt==2.2")
+    session.install(f"{_wheel(session)}[tests]", *LOWEST)
     _pytest(session)
 
 
@@ -184,6 +191,30 @@ def neighbours(session: nox.Session) -> None:
         # Where one is missing its tests would be skipped without a word.
         session.run("python", "-W", "ignore", "-c", f"import {module}", silent=True)
     session.run("pytest", "-q", *(f"tests/{name}" for name in NEIGHBOUR_TESTS))
+
+
+@nox.session(python=NEWEST)
+def page(session: nox.Session) -> None:
+    """Look at the page of the report in a browser, which is installed if it is missing."""
+    if not all(map(shutil.which, BROWSER)):
+        session.run("apt-get", "update", "-qq", external=True)
+        session.run("apt-get", "install", "-qq", "-y", *BROWSER_PACKAGES, external=True)
+    for program in BROWSER:
+        # Where one is missing the test would be skipped without a word.
+        session.run(program, "--version", external=True)
+    session.install(f"{_wheel(session)}[tests]", "selenium>=4.20")
+    session.chdir(_without_the_package(session))
+    session.run("python", "-c", "import selenium.webdriver", silent=True)
+    session.run("pytest", "-q", "tests/report/test_page.py")
+
+
+@nox.session(python=RAY)
+def ray(session: nox.Session) -> None:
+    """Audit a folder on a local Ray cluster, in an environment of its own: it is a large one."""
+    session.install(f"{_wheel(session)}[tests]", "ray[data]>=2.40")
+    session.chdir(_without_the_package(session))
+    session.run("python", "-W", "ignore", "-c", "import ray.data", silent=True)
+    session.run("pytest", "-q", "tests/audit/test_with_ray.py")
 
 
 @nox.session(python=VERSIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 from hypothesis import strategies as st
@@ -35,6 +36,12 @@ HOSTILE = (
     "Z" + "\u0335" * 40,
     "x" * 3_000,
     "\ud800 alone",
+)
+
+
+# What must reach no terminal and no page: controls but the line break, and what turns or hides text.
+CONTROLS = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
 
 
@@ -100,3 +107,33 @@ records = st.builds(
     events=st.integers(0, 9),
     reason=_any_of(Reason),
 )
+
+
+def hostile_events() -> list[RepeatEvent]:
+    """Return events that hold each hostile text in each field that a tool, a model or a host writes."""
+    findings = get_args(FindingKind)
+    return [
+        RepeatEvent(
+            run_id=f"{number}{text}",
+            number=number,
+            at=1.7e9 + number * 86_400,
+            call=1,
+            turn=1,
+            tool=text,
+            finding=findings[number % len(findings)],
+            decision="execute",
+            would="replay",
+            count=2,
+            cause=text,
+            key_digest=text,
+            result_digest="" if number % 2 else text,
+            preview=text,
+            style=text if number % 3 else "",
+            mode="advise",
+            call_id=text,
+            arguments=(text,),
+            failed=bool(number % 2),
+            did="same_call" if number % 2 else "other_call",
+        )
+        for number, text in enumerate(HOSTILE)
+    ]

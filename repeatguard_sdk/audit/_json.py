@@ -54,6 +54,8 @@ def parse(text: bytes) -> Any:
 
 
 def _has_long_number(text: bytes) -> bool:
+    if len(text) < len(_TWENTY):
+        return False
     digits = text.translate(_DIGITS)
     return _TWENTY in digits or _MINUS_NINETEEN in digits
 

@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 _app: Callable[[], None] | None = None
 try:
-    import rich  # noqa: F401 - asked for here, so that one of the two missing is one message
     import typer
 
     from repeatguard_sdk.cli._audit import audit
     from repeatguard_sdk.cli._report import report
 except ModuleNotFoundError as missing:
-    if missing.name not in ("rich", "typer"):
+    if (missing.name or "").partition(".")[0] not in ("rich", "typer"):
         raise
 else:
     _app = typer.Typer(

@@ -31,7 +31,7 @@ def print_report(report: Report, console: Console) -> None:
     for line in sentences.filter_lines(report):
         _say(console, f"Only {line}.")
     if not report.events:
-        _say(console, sentences.NO_EVENTS)
+        _say(console, sentences.empty_line(report))
         if report.runs:
             _say(console, sentences.fire_line(report))
         return
@@ -100,7 +100,8 @@ def _tools(report: Report, console: Console) -> Table:
 
 
 def _rest(report: Report, console: Console) -> None:
-    """Say what has no row."""
+    """Say what has no row, and what the last column means."""
+    _say(console, "Ended: the next step after a note about the tool was no repetition.", "dim")
     hidden = report.tools[MOST_TOOLS:]
     if hidden:
         events = sum(tool.events for tool in hidden)
@@ -141,7 +142,7 @@ def _notes(report: Report) -> Table:
 
 
 def _add_steps(table: Table, row: NextSteps) -> None:
-    cells = (shown(row.style, 40) or "no note", row.mode, "all", _rate(row.ended))
+    cells = (shown(row.style, 40) or "no note", shown(row.mode, 20), "all", _rate(row.ended))
     rest = (f"{row.over:,}", f"{row.unknown:,}")
     table.add_row(*(Text(cell) for cell in (*cells, *rest)))
     if len(row.by_count) > 1:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from repeatguard_sdk.report._values import Report
+from repeatguard_sdk.report._values import Filters, Report
 from repeatguard_sdk.report._words import count, interval, moment, percent, tool_name
 
 NO_EVENTS = (
-    'No events yet. Keep them with Run(tools, events=SQLiteSink("events.db")), let the agent work, '
-    'and ask for the report again; Policy(mode="observe") records without changing what the agent '
-    "sees."
+    'No events yet. Keep them with Run(tools, events=SQLiteSink("events.db")) or the variable '
+    "REPEATGUARD_EVENTS=events.db, let the agent work, and ask for the report again; "
+    'Policy(mode="observe") records without changing what the agent sees.'
 )
 REFUSALS = (
     "Refusals include calls that never reach a tool (no such tool, denied, arguments that do not "
@@ -23,6 +23,11 @@ UPPER_BOUND = (
     "A model that had been answered from store would have gone on otherwise, so this is the most "
     "that can have been saved."
 )
+
+
+def empty_line(report: Report) -> str:
+    """Return what to say of a report without events."""
+    return NO_EVENTS if report.filters == Filters() else "No event fits."
 
 
 def filter_lines(report: Report) -> list[str]:

@@ -6,14 +6,16 @@ import unicodedata
 
 # Seen as nothing, though `str.isprintable` holds.
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MAX_MARKS = 3
 
 
 def visible(text: str) -> str:
     """Return a text in which every character can be seen, and none changes those around it.
 
-    Control characters become their pictures, those that turn the direction of text or are
-    invisible their codes; a letter keeps at most three marks above and below it.
+    Control characters, those that turn the direction of text and those that are invisible are written
+    as in a Python text: there are pictures of some, but few phones have them. A letter keeps
+    at most three marks above and below it.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -22,20 +24,18 @@ def visible(text: str) -> str:
     for char in text:
         marks = marks + 1 if unicodedata.combining(char) else 0
         if marks <= _MAX_MARKS:
-            shown.append(_picture(char))
+            shown.append(_written(char))
     return "".join(shown)
 
 
-def _picture(char: str) -> str:
-    code = ord(char)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "\u2421"
+def _written(char: str) -> str:
     if unicodedata.category(char) == "Zs":
         return " "
+    code = ord(char)
     if char.isprintable() and char not in _UNSEEN and not _selects(code):
         return char
+    if char in _ESCAPES:
+        return _ESCAPES[char]
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -41,7 +41,7 @@ def to_csv(report: Report) -> str:
     """Return the report as CSV: a head, and a row for each tool.
 
     A text that a spreadsheet would take for a formula begins with an apostrophe, and control
-    characters are shown by their pictures.
+    characters are written as in a Python text.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -156,9 +156,7 @@ def version_of(connection: sqlite3.Connection, path: Path) -> int:
         EventFileError: it is something else, or newer.
     """
     try:
-        (owner,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        owner, version, tables = _header(connection)
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
@@ -173,7 +171,22 @@ def version_of(connection: sqlite3.Connection, path: Path) -> int:
             f"{len(MIGRATIONS)}; install a newer one, or give another path"
         )
         raise EventFileError(msg)
-    return int(version)
+    return version
+
+
+def _header(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """Return owner, version and number of tables, all of one moment: another may be making them."""
+    begun = connection.in_transaction
+    if not begun:
+        connection.execute("BEGIN")
+    try:
+        (owner,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    finally:
+        if not begun and connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return owner, version, tables
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

@@ -1,7 +1,8 @@
 """The run of told.py as the real clients write it, each with its own classes.
 
-Run as a program, it writes what the clients make into the folder `samples`, so that the readers
-are tested on it also where the clients are not installed.
+Run as a program (`python -m audit.clients` in the folder of the tests), it writes what the clients
+make into the folder `samples`, so that the readers are tested on it also where the clients are not
+installed.
 """
 
 from __future__ import annotations

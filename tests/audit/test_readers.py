@@ -175,6 +175,31 @@ def test_no_document_ends_the_reading(name: str, data: st.DataObject) -> None:
                     assert answer(step) is not None or step.result is None
 
 
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("depth", [100, 900, 990])
+def test_what_is_nested_deeply_does_not_end_the_reading(name: str, depth: int) -> None:
+    """Arguments and results as deep as a parser follows are read, or are a fault."""
+    deep: Any = "end"
+    for _ in range(depth):
+        deep = [deep]
+    steps: Steps = [RecordedCall("look_up", {"a": "here"}, "there", turn=1, call_id="a")]
+    written = json.loads(json.dumps(WRITERS[name](steps)))
+    documents = [written] if name in OF_MESSAGES else written
+    for word in ("here", "there"):
+        replaced = [_with(document, word, deep) for document in documents]
+        found = list(READERS[name].read(enumerate([*replaced, *documents], start=1), "log"))
+        assert any(isinstance(each, RecordedRun) for each in found)
+
+
+def _with(value: Any, word: str, deep: Any) -> Any:
+    """Return a value in which a text is another value instead."""
+    if isinstance(value, dict):
+        return {key: _with(inner, word, deep) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with(inner, word, deep) for inner in value]
+    return deep if value == word else value
+
+
 @given(exotic)
 def test_whatever_is_looked_at_is_recognised_or_not(document: Any) -> None:
     """Looking for the format of a document never fails."""

@@ -38,6 +38,7 @@ STEPS = ["user_message", call("a", 1), call("b", 1), call("c", 2)]
     [
         TALK,
         {"messages": TALK},
+        {"messages": TALK, "system": "Be brief."},
         {"values": {"messages": TALK}, "next": []},
         {"v": 4, "channel_values": {"messages": TALK}},
         {"checkpoint": {"channel_values": {"messages": TALK}}},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from audit.told import calls_in, faults_in, runs_in, steps_in
 from repeatguard_sdk._types import MISSING
 from repeatguard_sdk.audit._files import Documents
-from repeatguard_sdk.audit._recorded import RecordedCall
+from repeatguard_sdk.audit._recorded import Fault, RecordedCall, RecordedRun
 from repeatguard_sdk.audit.readers import READERS, steps
+from repeatguard_sdk.audit.readers import read as read_all
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -100,23 +102,38 @@ def test_a_reward_tells_whether_it_succeeded(reward: Any, succeeded: bool | None
     assert [succeeded] == [each.succeeded for each in runs_in([run(call(0), reward=reward)])]
 
 
-def test_the_real_runs_are_read() -> None:
-    """Each line of the test data is a run, with the calls and what lay between them as recorded."""
-    path = DATA / "transcripts.jsonl"
-    documents = [found for found in Documents(path) if isinstance(found, tuple)]
-    runs = list(READERS["lines"].read(documents, str(path)))
-    assert 174 == len(runs)
-    for (line, given), found in zip(documents, runs, strict=True):
-        assert not isinstance(found, str)
-        assert (line, given["run_id"]) == (found.line, found.run_id)
-        told = json.loads(json.dumps(given["calls"]))
-        calls = [step for step in found.steps if isinstance(step, RecordedCall)]
-        assert [each["args"] for each in told] == [each.arguments for each in calls]
-        assert [each["result"] for each in told] == [
-            each.result if each.error is None else each.error for each in calls
-        ]
-        spoken = {event["before_call"] for event in given["user_messages"]}
-        assert len(spoken & set(range(len(told)))) == found.steps.count("user_message")
+def as_scenario(run: RecordedRun) -> dict[str, Any]:
+    """Return a run that was read as a scenario for `play`."""
+    tools: dict[str, Any] = {}
+    told: list[dict[str, Any]] = []
+    for step in run.steps:
+        if not isinstance(step, RecordedCall):
+            told.append({"event": step})
+            continue
+        tools[step.tool] = {"effect": step.effect}
+        came, text = ("result", step.result) if step.error is None else ("error", step.error)
+        text = f"{text}[{step.digest}]" if step.digest else text
+        told.append({"tool": step.tool, "args": step.arguments, "turn": step.turn, came: text})
+    return {"tools": tools, "steps": told}
+
+
+def test_the_real_runs_are_what_the_example_makes_of_them() -> None:
+    """Each line of the test data is read as the run that the example plays, step by step."""
+    path = Path(__file__).parents[2] / "examples" / "real_runs.py"
+    spec = importlib.util.spec_from_file_location("real_runs", path)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    runs = list(read_file(DATA / "transcripts.jsonl"))
+    for given, found in zip(example.load(), runs, strict=True):
+        assert isinstance(found, RecordedRun)
+        assert example.as_scenario(given) == as_scenario(found)
+        assert (given["run_id"], given["reward"] >= 1) == (found.run_id, found.succeeded)
+
+
+def read_file(path: Path) -> Iterator[RecordedRun | Fault]:
+    return read_all(READERS["lines"], Documents(path), str(path))
 
 
 def test_a_run_may_have_a_number() -> None:

@@ -48,6 +48,8 @@ CALLS = [call("a", 1), call("b", 1), call("c", 2)]
         {"request": {"url": "/v1", "body": {"messages": TALK}}, "response": {"body": {}}},
         {"custom_id": "1", "method": "POST", "url": "/v1", "body": {"messages": TALK}},
         {"messages": [TALK]},
+        {"input": TALK, "output": None},
+        {"input": {"messages": TALK[:-1]}, "output": TALK[-1]},
     ],
 )
 def test_messages_are_found_where_logs_keep_them(document: Any) -> None:

@@ -115,10 +115,10 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     """With file and line; the rest is audited, and the status says so."""
     path = tmp_path / "runs.jsonl"
     path.write_text(lines(a_run()) + "broken\n" + lines(a_run()), encoding="utf-8")
-    status, output, _ = command(path, tmp_path / "nowhere")
+    status, output, _ = command(path, tmp_path / "nowhere", columns=400)
     assert 1 == status
     assert "2 runs" in output
-    assert f"{path}:2: no JSON" in output.replace("\n", "")
+    assert f"{path}:2: no JSON" in output
     assert "No such file" in output
 
 

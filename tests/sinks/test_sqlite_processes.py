@@ -243,6 +243,28 @@ with multiprocessing.get_context("fork").Pool(4) as pool:
 
 
 @needs_fork
+def test_many_processes_make_one_file_at_once(tmp_path: Path) -> None:
+    """None of them takes a file that another is just making for something else."""
+    program = """
+import json, multiprocessing, sys
+from sink_work import work
+from repeatguard_sdk.sinks.sqlite import SQLiteSink
+def one(path):
+    sink = SQLiteSink(path)
+    work(sink)
+    sink.close()
+    return sink.dropped
+with multiprocessing.get_context("fork").Pool(8) as pool:
+    dropped = [pool.map(one, [f"{sys.argv[1]}/{n}.db"] * 8, chunksize=1) for n in range(30)]
+    pool.close()
+    pool.join()
+print(json.dumps(dropped))
+"""
+    assert [[0] * 8] * 30 == run_program(program, tmp_path)
+    assert {(8 * PER_RUN, 8)} == {check_file(path) for path in tmp_path.glob("*.db")}
+
+
+@needs_fork
 def test_a_fork_waits_for_no_lock_of_another_process(tmp_path: Path) -> None:
     """A thread that waits for a locked file lets a fork go between, and the child can write later."""
     program = """

@@ -169,9 +169,7 @@ class Histories:
         """Return the recent run in which a history begins late, where, and how much they share."""
         recent = list(self._open.values())[-_NEIGHBOURS:] if hashes else []
         for run in reversed(recent):
-            for place in range(1, run.sure):
-                if run.hashes[place] != hashes[0]:
-                    continue
+            for place in _places(hashes[0], run.hashes, run.sure):
                 shared = min(run.sure - place, len(hashes))
                 middle = slice(place, place + shared)
                 if run.hashes[middle] == hashes[:shared] and any(
@@ -212,6 +210,17 @@ class Histories:
         self._open.pop(id(run), None)
         self._open[id(run)] = run
         yield from self._shrink()
+
+
+def _places(one: int, hashes: list[int], end: int) -> Iterator[int]:
+    """Yield where a number stands in a list, from its second place to the end."""
+    place = 0
+    try:
+        while True:
+            place = hashes.index(one, place + 1, end)
+            yield place
+    except ValueError:
+        return
 
 
 def _continues(run: _Open, part: Part, length: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from repeatguard_sdk.audit._json import is_list, is_object, list_in, object_in
+from repeatguard_sdk.audit._json import is_object, list_in, object_in
 from repeatguard_sdk.audit.readers._reader import exchange, messages_in
 
 # Parts of a message's content that only Anthropic has; results of its server's tools end alike.
@@ -57,7 +57,7 @@ def is_foreign(document: Any) -> bool:
 def is_anthropic(document: Any) -> bool:
     """Tell whether a document holds what only Anthropic's messages and requests have."""
     request, response = exchange(document)
-    if is_object(request) and is_list(request.get("messages")):
+    if is_object(request) and all(map(_has_role, list_in(request.get("messages")) or [None])):
         if any(name in request for name in _ANTHROPIC_FIELDS):
             return True
         if any(
@@ -99,6 +99,10 @@ def is_item(value: Any) -> bool:
 
 def _may_be_item(value: Any) -> bool:
     return is_item(value) or (is_object(value) and "role" in value and "content" in value)
+
+
+def _has_role(message: Any) -> bool:
+    return is_object(message) and isinstance(message.get("role"), str)
 
 
 def _is_reply(value: Any) -> bool:

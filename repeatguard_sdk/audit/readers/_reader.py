@@ -50,15 +50,16 @@ class MessageReader(abc.ABC):
         """Yield the runs of documents, each given with its line; a fault for what holds none."""
         histories = Histories(path)
         for line, document in documents:
+            over: list[RecordedRun | Fault] = []
             try:
                 part = self.part(document)
+                if isinstance(part, Part):
+                    over += histories.add(line, part)
+                elif part is not None:
+                    over.append(Fault(path, line, part))
             except Exception as error:
-                yield broken(path, line, error)
-                continue
-            if isinstance(part, str):
-                yield Fault(path, line, part)
-            elif part is not None:
-                yield from histories.add(line, part)
+                over.append(broken(path, line, error))
+            yield from over
         yield from histories.close()
 
     @abc.abstractmethod
@@ -89,13 +90,25 @@ def run_name(document: Any) -> str | None:
 def exchange(document: Any) -> tuple[Any, Any]:
     """Return the request and the response that a document holds; itself and `None` if none.
 
-    Either may be JSON in a text, as a log of bodies has it, and either may be in a "body".
+    Either may be JSON in a text, as a log of bodies has it, and either may be in a "body". Tracers
+    call them input and output; messages of Chat Completions there are no items of Responses.
     """
     if is_object(document):
         for asked, got in _PAIRS:
             if asked in document:
                 return _body(document[asked]), _body(document.get(got))
+        given = document.get("input")
+        if is_list(given) and any(map(_is_of_chat, given)):
+            given = {"messages": given}
+        if is_object(given) and "messages" in given:
+            return given, document.get("output")
     return document, None
+
+
+def _is_of_chat(message: Any) -> bool:
+    return is_object(message) and (
+        message.get("role") == "tool" or is_list(message.get("tool_calls"))
+    )
 
 
 def _body(found: Any) -> Any:

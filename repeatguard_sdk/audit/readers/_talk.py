@@ -13,6 +13,7 @@ from repeatguard_sdk.audit._json import is_list, is_object, text_in, value_of
 from repeatguard_sdk.audit._recorded import Happening, RecordedCall
 from repeatguard_sdk.audit.readers._errors import reads_as_error
 
+_OPENS = "<system-reminder>"
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
@@ -84,7 +85,7 @@ class _Talk:
 
     def __init__(self) -> None:
         self.steps: list[RecordedCall | Happening] = []
-        self._open: dict[int, str | None] = {}  # place of a call to its id
+        self._waiting: dict[str | None, list[int]] = {}  # places of calls by their id
         self._turn = 0
         self._response: str | None = None
         self._answered = True
@@ -99,14 +100,15 @@ class _Talk:
             self._turn += 1
         self._response, self._answered = entry.response, False
         if entry.refused is None:
-            self._open[len(self.steps)] = entry.call_id
+            self._waiting.setdefault(entry.call_id, []).append(len(self.steps))
         self.steps.append(
             RecordedCall(
                 entry.tool,
                 entry.arguments if entry.free else arguments_of(entry.arguments),
-                error=entry.refused,
-                turn=self._turn,
-                call_id=entry.call_id,
+                MISSING,
+                entry.refused,
+                self._turn,
+                entry.call_id,
                 refused=entry.refused is not None,
             )
         )
@@ -116,7 +118,6 @@ class _Talk:
         place = self._place(entry)
         if place is None:
             return
-        del self._open[place]
         call = cast("RecordedCall", self.steps[place])
         result = entry.result
         failed = reads_as_error(result) if entry.failed is None else entry.failed
@@ -130,16 +131,16 @@ class _Talk:
         )
 
     def _place(self, entry: Answered) -> int | None:
-        """Return where the call is that an answer belongs to, `None` for none."""
+        """Return where the call is that an answer belongs to, `None` for none; it waits no more."""
         if entry.call_id is not None:
             # The newest: servers that count from zero give the same ids in every turn.
-            return next(
-                (place for place in reversed(self._open) if self._open[place] == entry.call_id),
-                None,
-            )
-        for place in self._open:
+            places = self._waiting.get(entry.call_id)
+            return places.pop() if places else None
+        waiting = sorted(place for places in self._waiting.values() for place in places)
+        for place in waiting:
             call = cast("RecordedCall", self.steps[place])
             if entry.tool is None or call.tool == entry.tool:
+                self._waiting[call.call_id].remove(place)
                 return place
         return None
 
@@ -198,7 +199,7 @@ def said(content: Any) -> Iterable[Said]:
         if is_object(part):
             text = part.get("text", part.get("content"))
         if isinstance(text, str):
-            text = _REMINDER.sub("", text).strip()
+            text = _REMINDER.sub("", text).strip() if _OPENS in text else text.strip()
             if text and not text.startswith(USER_HEAD):
                 texts.append(text)
         elif is_object(part) and text_in(part.get("type")):

@@ -81,11 +81,29 @@ def _told(spans: list[Span], line: int, path: str) -> Iterator[RecordedRun | Fau
         span for span in talks if span.attributes.get("gen_ai.operation.name") != "invoke_agent"
     ]
     histories = Histories(path)
-    for span in asks or talks:
+    for span in _longest(asks or talks):
         before = list(_entries(span.attributes.get(_INPUT)))
         after = list(_entries(span.attributes.get(_OUTPUT)))
         yield from histories.add(line, Part([*before, *after], sure=len(before)))
     yield from histories.close()
+
+
+def _longest(talks: list[Span]) -> list[Span]:
+    """Return the spans in order, without those whose messages are the beginning of a later one's.
+
+    Each holds the whole history so far; as a text that is seen without reading all of them.
+    """
+    kept: list[Span] = []
+    for span in reversed(talks):
+        text = span.attributes.get(_INPUT)
+        if not isinstance(text, str) or not any(_begins(text, other) for other in kept):
+            kept.append(span)
+    return kept[::-1]
+
+
+def _begins(text: str, other: Span) -> bool:
+    longer = other.attributes.get(_INPUT)
+    return isinstance(longer, str) and len(longer) > len(text) and longer.startswith(text[:-1])
 
 
 def _entries(messages: Any) -> Iterator[Entry]:
