@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from repeatguard_sdk._admission import Admission
@@ -11,9 +11,25 @@ from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._entry import ToolState
 from repeatguard_sdk._identity import fact_name
 from repeatguard_sdk._toolset import NO_TOOL
+from repeatguard_sdk.exceptions import RunStateError
 
 if TYPE_CHECKING:
     from repeatguard_sdk._slot import Slot
+
+
+def note_slots(known: dict[str, Slot], slots: Iterable[Slot]) -> None:
+    """Add what a host told of other names of facts, by the fact's name."""
+    # Imported here, as in `review`.
+    from repeatguard_sdk._slot import Slot
+
+    for slot in slots:
+        if not isinstance(slot, Slot):
+            msg = (
+                f"run.know({slot!r}): write know(name=value) for a fact, "
+                f"or Slot({slot!r}, [...]) for other names of one"
+            )
+            raise RunStateError(msg)
+        known[fact_name(slot.name)] = slot
 
 
 def review(engine: Engine, draft: str, slots: Mapping[str, Slot]) -> Admission | None:

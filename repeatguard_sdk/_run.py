@@ -25,7 +25,7 @@ from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._policy import Policy, mode_from_environment
 from repeatguard_sdk._registry import Registry, default_registry
 from repeatguard_sdk._reporting import Reporter
-from repeatguard_sdk._reviewing import review
+from repeatguard_sdk._reviewing import note_slots, review
 from repeatguard_sdk._scope import Inside, close_block, open_block, take_signal
 from repeatguard_sdk._spec import find_record
 from repeatguard_sdk._toolset import Toolset
@@ -249,18 +249,9 @@ class Run(NamedCalls):
             slots: other names of facts, for `review`: ``Slot("order_id", ["order no"])``.
             facts: name and value.
         """
-        # Imported here, as in `review`: few hosts tell facts.
-        from repeatguard_sdk._slot import Slot
-
         self._check_open("know")
-        for slot in slots:
-            if not isinstance(slot, Slot):
-                msg = (
-                    f"run.know({slot!r}): write know(name=value) for a fact, "
-                    f"or Slot({slot!r}, [...]) for other names of one"
-                )
-                raise RunStateError(msg)
-            self._slots[fact_name(slot.name)] = slot
+        if slots:
+            note_slots(self._slots, slots)
         self._engine.learn({fact_name(name): value for name, value in facts.items()})
 
     def review(self, draft: str) -> Observation | None:

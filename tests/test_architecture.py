@@ -57,7 +57,6 @@ EXTRAS = {
 PUT_OFF = {
     ("_reviewing", f"{TOP}.detectors.asked_again"),
     ("_reviewing", f"{TOP}._slot"),
-    ("_run", f"{TOP}._slot"),
     ("_observation", f"{TOP}._wording"),
     ("_speaking", f"{TOP}._wording"),
     ("cli", f"{TOP}.report.as_html"),
