@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from repeatguard_sdk._call import CallDecision, Finding, TriedCall
 from repeatguard_sdk._ladder import Ladder
@@ -13,11 +14,16 @@ from repeatguard_sdk._outcome import LoopStart, Outcome
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Registry, Tool, default_registry
 from repeatguard_sdk._run import Run
-from repeatguard_sdk._slot import Slot
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._tool import guarded_tool, spec_of
-from repeatguard_sdk._wording import ObservationFacts
 from repeatguard_sdk.exceptions import RepeatGuardError, StuckError
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._slot import Slot
+    from repeatguard_sdk._wording import ObservationFacts
+
+# Loaded when asked for: few programs name them, and the run itself needs them late or never.
+_PUT_OFF = {"ObservationFacts": "_wording", "Slot": "_slot"}
 
 __all__ = [
     "CallDecision",
@@ -50,5 +56,13 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("repeatguard-sdk")
+    if name in _PUT_OFF:
+        found = getattr(importlib.import_module(f"{__name__}.{_PUT_OFF[name]}"), name)
+        globals()[name] = found
+        return found
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,6 +12,7 @@ from repeatguard_sdk._entry import Entry, First, ToolState
 from repeatguard_sdk._flight import Flight, Landing
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._registry import Tool
+from repeatguard_sdk._shown import Shown
 from repeatguard_sdk._types import MISSING, Decision, Mode
 
 
@@ -55,7 +56,7 @@ class Admission:
     entry: Entry | None = None
     key: Hashable = None
     fold: Hashable = None
-    shown: Mapping[str, Any] | None = None
+    shown: Shown | None = None
     flight: Flight | None = None
     joined: Flight | None = None
     waiter: Future[Landing] | None = None
@@ -88,7 +89,7 @@ class Admission:
     def arguments(self) -> Mapping[str, Any]:
         """Return the bound arguments, for a preview."""
         if self.shown is not None:
-            return self.shown
+            return self.shown.arguments()
         if self.tool.spec.signature is None:
             # Nobody declared it: what the model wrote is all there is.
             return dict(self.kwargs)

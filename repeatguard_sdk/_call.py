@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,12 @@ class Finding:
     count: int
     cause: str
     tools: tuple[str, ...] = ()
+
+
+@functools.cache
+def repeated(count: int, *, failed: bool) -> Finding:
+    """Return the finding about an equal call; a value, so that most of them are one."""
+    return Finding(kind="repeat", count=count, cause=identical_cause(failed=failed))
 
 
 @attrs.frozen(kw_only=True)

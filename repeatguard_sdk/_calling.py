@@ -12,6 +12,7 @@ from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._entry import First
 from repeatguard_sdk._firsts import FirstCalls
 from repeatguard_sdk._flight import Landing, wait_for
+from repeatguard_sdk._identity import Identity
 from repeatguard_sdk._observation import Observation, append_to_result
 from repeatguard_sdk._options import OptionsView
 from repeatguard_sdk._outcome import Outcome
@@ -69,9 +70,35 @@ class CallPath:
         kwargs: Mapping[str, Any],
     ) -> Any:
         """Guard one call of a tool; the arguments reach it as given."""
-        admitted: Admission | First | None = self._begin(tool, args, kwargs)
-        while admitted is None or not isinstance(admitted, tuple):
-            admitted = self._admit(tool, args, kwargs, admitted)
+        first = self._begin(tool, args, kwargs)
+        if not isinstance(first, tuple):
+            if isinstance(first, Admission):
+                return self._answer_at_once(first)
+            return self._call_in_full(tool, function, args, kwargs, first)
+        self._last = first
+        token = active.set(self._inside)
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            active.reset(token)
+            self._raised(first, tool, args, kwargs, error)
+            raise
+        active.reset(token)
+        if self._settle_first(first, tool, result):
+            return result
+        return self._returned(first, tool, args, kwargs, result)
+
+    def _call_in_full(
+        self,
+        tool: Tool,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        identity: Identity | None,
+    ) -> Any:
+        admitted: Admission | None = None
+        while True:
+            admitted = self._admit(tool, args, kwargs, admitted, identity)
             if admitted is None:
                 try:
                     return function(*args, **kwargs)
@@ -84,7 +111,6 @@ class CallPath:
             landing = admitted.waiter.result()
             if landing.how != "abandoned":
                 return self._share(landing)
-        self._last = admitted
         token = active.set(self._inside)
         try:
             result = function(*args, **kwargs)
@@ -93,8 +119,6 @@ class CallPath:
             self._raised(admitted, tool, args, kwargs, error)
             raise
         active.reset(token)
-        if isinstance(admitted, tuple) and self._settle_first(admitted, tool, result):
-            return result
         return self._returned(admitted, tool, args, kwargs, result)
 
     async def acall(
@@ -105,9 +129,35 @@ class CallPath:
         kwargs: Mapping[str, Any],
     ) -> Any:
         """Guard one call of a coroutine tool; as `call`."""
-        admitted: Admission | First | None = self._begin(tool, args, kwargs)
-        while admitted is None or not isinstance(admitted, tuple):
-            admitted = self._admit(tool, args, kwargs, admitted)
+        first = self._begin(tool, args, kwargs)
+        if not isinstance(first, tuple):
+            if isinstance(first, Admission):
+                return self._answer_at_once(first)
+            return await self._acall_in_full(tool, function, args, kwargs, first)
+        self._last = first
+        token = active.set(self._inside)
+        try:
+            result = await function(*args, **kwargs)
+        except BaseException as error:
+            leave(active, token)
+            self._raised(first, tool, args, kwargs, error)
+            raise
+        leave(active, token)
+        if self._settle_first(first, tool, result):
+            return result
+        return self._returned(first, tool, args, kwargs, result)
+
+    async def _acall_in_full(
+        self,
+        tool: Tool,
+        function: Callable[..., Awaitable[Any]],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        identity: Identity | None,
+    ) -> Any:
+        admitted: Admission | None = None
+        while True:
+            admitted = self._admit(tool, args, kwargs, admitted, identity)
             if admitted is None:
                 try:
                     return await function(*args, **kwargs)
@@ -120,7 +170,6 @@ class CallPath:
             landing = await wait_for(admitted.waiter)
             if landing.how != "abandoned":
                 return self._share(landing)
-        self._last = admitted
         token = active.set(self._inside)
         try:
             result = await function(*args, **kwargs)
@@ -129,8 +178,6 @@ class CallPath:
             self._raised(admitted, tool, args, kwargs, error)
             raise
         leave(active, token)
-        if isinstance(admitted, tuple) and self._settle_first(admitted, tool, result):
-            return result
         return self._returned(admitted, tool, args, kwargs, result)
 
     def world_moved(self) -> None:
@@ -148,12 +195,13 @@ class CallPath:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         again: Admission | None,
+        identity: Identity | None,
     ) -> Admission | None:
         """Admit a call; `None` lets it through unguarded: the mode is off, or the guard failed."""
         try:
             if self._engine.mode_of(tool.spec) == "off":
                 return None
-            call = self._engine.admit(tool, args, kwargs, call_ids.get(), again)
+            call = self._engine.admit(tool, args, kwargs, call_ids.get(), again, identity)
         except Exception as fault:
             self._reporter.fault(tool, fault)
             return None
@@ -222,6 +270,13 @@ class CallPath:
             self._engine.abandon(call, landing)
         self._reporter.fault(tool, fault)
 
+    def _answer_at_once(self, call: Admission) -> Any:
+        """Answer a call that was admitted on the short way; what `_admit` would note is noted here."""
+        self._last = call
+        if self._reporter.following.waits:
+            self._reporter.saw_call(call)
+        return self._answer(call)
+
     @staticmethod
     def _share(landing: Landing) -> Any:
         """Answer a call with the outcome of the one it joined."""
@@ -235,7 +290,7 @@ class CallPath:
             self._report(call)
         except Exception as fault:
             self._reporter.fault(call.tool, fault)
-        if call.ends_run:
+        if call.decision == "exit":
             self._leave()
         if call.error is not None:
             raise clone_error(call.error) or call.error
@@ -301,12 +356,12 @@ class CallPath:
         ledger = self._engine.ledger
         return observe(
             call,
-            lambda: self._view(call),
+            self._view,
             self._engine.policy,
             result=kept,
             known=ledger.known.get(call.fact, MISSING),
             answered=ledger.answered.get(call.fact, 0),
-            on_fault=lambda fault: self._reporter.fault(call.tool, fault),
+            on_fault=self._reporter.fault,
         )
 
     def _view(self, call: Admission) -> OptionsView:

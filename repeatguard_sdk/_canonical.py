@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from repeatguard_sdk._encode import encode, record_fields
+from repeatguard_sdk._types import is_tuple
 from repeatguard_sdk._walk import class_of, digested, fold_text, plain, text_digest, type_name
 
 __all__ = [
     "TEXT_LIMIT",
+    "Key",
     "Pinned",
+    "VeiledKey",
     "canonical",
     "comparable",
     "comparable_error",
     "digest",
     "encode",
     "identity",
+    "is_flat",
     "text_token",
+    "veiled",
 ]
 
 # Up to here a text is kept as it is; a longer one by its digest, so that a key stays small.
@@ -29,6 +33,12 @@ _TOKEN_LIMIT = 64
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 _NONE = type(None)
 
+# What a key shows as it is.
+_FLAT = frozenset({str, int, float, _NONE})
+# How a key shows `True` and `False`, so that they are not 1 and 0.
+_BOOLS = frozenset({b"T", b"F"})
+
+Key = tuple[Hashable, ...]
 Volatile = tuple[str, ...] | Callable[[Any], Any]
 
 
@@ -49,6 +59,28 @@ class Pinned:
 
     def __hash__(self) -> int:
         return hash(self.token)
+
+
+class VeiledKey(Key):
+    """A call's key that does not show all its texts: its class tells that without a look at its parts.
+
+    It equals the plain tuple, and the same arguments always make the same class of key.
+    """
+
+    __slots__ = ()
+
+
+def is_flat(key: Hashable) -> TypeGuard[Key]:
+    """Tell whether a key shows all its texts: nested and long values are digests in it."""
+    return is_tuple(key) and (
+        _FLAT.issuperset(map(type, key))
+        or all(type(part) in _FLAT or (type(part) is bytes and part in _BOOLS) for part in key)
+    )
+
+
+def veiled(key: Key) -> Key:
+    """Return a key as what it is: flat, or a `VeiledKey`."""
+    return key if is_flat(key) else VeiledKey(key)
 
 
 def canonical(
@@ -113,6 +145,8 @@ def digest(value: Any) -> str:
     Raises:
         NoIdentityError: the value has no identity.
     """
+    import hashlib  # As in `_walk`.
+
     raw = encode(_unpinned(value), lenient=True)
     return hashlib.blake2b(raw, digest_size=16).hexdigest()
 
@@ -120,7 +154,10 @@ def digest(value: Any) -> str:
 def _unpinned(value: Any) -> Any:
     if type(value) is Pinned:
         return value.token
-    return tuple(_unpinned(each) for each in value) if class_of(value) is tuple else value
+    cls = class_of(value)
+    if cls is tuple or cls is VeiledKey:
+        return tuple(_unpinned(each) for each in value)
+    return value
 
 
 def comparable(result: Any, volatile: Volatile = ()) -> Hashable | None:

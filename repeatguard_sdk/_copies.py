@@ -11,8 +11,6 @@ import types
 import uuid
 from typing import Any, Generic, TypeVar
 
-import attrs
-
 from repeatguard_sdk._types import is_collection, is_mapping
 
 T = TypeVar("T")
@@ -43,7 +41,6 @@ class _TooBig(Exception):
     """The value passed its byte budget while it was measured."""
 
 
-@attrs.frozen
 class Stored(Generic[T]):
     """A result kept for a replay.
 
@@ -53,9 +50,12 @@ class Stored(Generic[T]):
         plain: whether the value is immutable all the way down and may be shared.
     """
 
-    value: T
-    size: int
-    plain: bool
+    __slots__ = ("plain", "size", "value")
+
+    def __init__(self, value: T, size: int, plain: bool) -> None:
+        self.value = value
+        self.size = size
+        self.plain = plain
 
     def deliver(self) -> T:
         """Return the value for a receiver who may change it."""

@@ -6,7 +6,6 @@ says of itself. Types of modules that may not be imported are recognised by name
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import enum
 import functools
@@ -195,7 +194,10 @@ def record_fields(value: Any) -> dict[str, Any] | None:
     cls = class_of(value)
     names: set[str] = set()
     if hasattr(cls, "__dataclass_fields__"):
-        names.update(field.name for field in dataclasses.fields(cls))
+        # Loaded already, for the class was made with it.
+        from dataclasses import fields
+
+        names.update(field.name for field in fields(cls))
     elif hasattr(cls, "__attrs_attrs__"):
         names.update(field.name for field in cls.__attrs_attrs__)
     elif hasattr(cls, "__struct_fields__"):

@@ -83,14 +83,17 @@ class Engine:
         kwargs: Mapping[str, Any],
         call_id: str | None = None,
         again: Admission | None = None,
+        identity: Identity | None = None,
     ) -> Admission:
         """Decide what happens to a call.
 
         Args:
+            identity: its identity, if that is known already.
             again: the admission of the same call, when the call it waited for was abandoned.
         """
         ledger = self.ledger
-        identity = self.identify(tool, args, kwargs)
+        if identity is None:
+            identity = self.identify(tool, args, kwargs)
         with self.lock:
             if again is None:
                 call = self.number(tool, self.state_of(tool))
@@ -121,11 +124,14 @@ class Engine:
 
     def state_of(self, tool: Tool) -> ToolState:
         """Return the state of a tool; from here on its first calls may take the short way."""
+        known = self.plain.get(tool)
+        if known is not None:
+            return known
         spec = tool.spec
         # A module that is loaded again makes the same tools; a factory makes others each time.
         owner: Hashable = tool if "<locals>" in spec.origin else spec.origin
         state = self.ledger.state(spec.name, owner, changes=spec.effect in CHANGING_EFFECTS)
-        if tool not in self.plain and self._is_plain(spec):
+        if self._is_plain(spec):
             self.plain[tool] = state
         return state
 
@@ -192,7 +198,7 @@ class Engine:
             call.would = "join"
         else:
             self._climb(call, identity)
-            if not call.executed:
+            if call.call_id and not call.executed:
                 # An answer without a run is the answer of this id too.
                 entry = call.entry
                 kept = None if entry is None or entry.failed else entry.stored

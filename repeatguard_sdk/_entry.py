@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple, TypeGuard
 
-import attrs
-
 from repeatguard_sdk._copies import Stored, plain_size
 from repeatguard_sdk._flight import Flight
 from repeatguard_sdk._types import MISSING
 
 
-@attrs.define(eq=False)
 class Entry:
     """What the run knows of one key that needs more than a line: seen twice, failed, or joined.
 
@@ -40,9 +37,7 @@ class Entry:
         flight: its running execution.
     """
 
-    tool: str
-    key: Hashable
-    number: int
+    # Defaults on the class: a run that repeats makes many of them, and each one set costs.
     count: int = 0
     epoch: int = -1
     drift: int = 0
@@ -64,10 +59,16 @@ class Entry:
     stored: Stored[Any] | None = None
     flight: Flight | None = None
 
+    def __init__(self, tool: str, key: Hashable, number: int) -> None:
+        self.tool = tool
+        self.key = key
+        self.number = number
+
 
 # A call made once, with a result, is a plain tuple: a run may make a million of them.
-# Its parts: number, stamp, token, and the value, a `Stored` of it, or `MISSING`.
-Once = tuple[int, "Stamp", Hashable, Any]
+# Its parts: number, stamp, token, and the value, a `Stored` of it, or `MISSING`; a short text is its
+# own token, and is there once.
+Once = tuple[int, "Stamp", Hashable] | tuple[int, "Stamp", Hashable, Any]
 # While it runs it is another one: its state, key, number and stamp.
 First = tuple["ToolState", Hashable, int, "Stamp"]
 # Epoch, turn, generation and drift: when a call was made. All calls of one moment share one.
@@ -95,7 +96,6 @@ class Delivered(NamedTuple):
     call: int
 
 
-@attrs.define(eq=False)
 class ToolState:
     """What the run knows of one tool, whatever the arguments.
 
@@ -120,37 +120,68 @@ class ToolState:
             `budget_epoch`; `budget_turn` is the newest of them.
     """
 
-    name: str
-    owner: Hashable = ""
-    changes: bool = False
-    once: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
-    entries: dict[Hashable, Entry] = attrs.field(factory=dict[Hashable, Entry])
-    aliases: dict[Hashable, tuple[Entry, int]] = attrs.field(
-        factory=dict[Hashable, tuple[Entry, int]]
+    __slots__ = (
+        "aliases",
+        "budget_epoch",
+        "budget_turn",
+        "changes",
+        "denied",
+        "empties",
+        "empties_noted",
+        "empty_turn",
+        "entries",
+        "error_token",
+        "errors",
+        "executed",
+        "exhausted",
+        "failed_turn",
+        "failures",
+        "failures_noted",
+        "flights",
+        "found_call",
+        "found_entry",
+        "has_spoken",
+        "joined",
+        "name",
+        "once",
+        "over_budget",
+        "owner",
+        "refused",
+        "replayed",
+        "results",
+        "results_epoch",
     )
-    results: dict[Hashable, Any] = attrs.field(factory=dict[Hashable, Any])
-    results_epoch: int = 0
-    flights: dict[int, Flight] = attrs.field(factory=dict[int, Flight])
-    executed: int = 0
-    replayed: int = 0
-    refused: int = 0
-    joined: int = 0
-    errors: int = 0
-    empties: int = 0
-    failures: int = 0
-    error_token: Hashable = None
-    failures_noted: bool = False
-    empties_noted: bool = False
-    failed_turn: int | None = None
-    empty_turn: int | None = None
-    has_spoken: bool = False
-    found_call: int = 0
-    found_entry: int = 0
-    exhausted: int = -1
-    denied: bool = False
-    over_budget: int = 0
-    budget_turn: int = -1
-    budget_epoch: int = -1
+
+    def __init__(self, name: str, owner: Hashable = "", changes: bool = False) -> None:
+        self.name = name
+        self.owner = owner
+        self.changes = changes
+        self.once: dict[Hashable, Any] = {}
+        self.entries: dict[Hashable, Entry] = {}
+        self.aliases: dict[Hashable, tuple[Entry, int]] = {}
+        self.results: dict[Hashable, Any] = {}
+        self.results_epoch = 0
+        self.flights: dict[int, Flight] = {}
+        self.executed = 0
+        self.replayed = 0
+        self.refused = 0
+        self.joined = 0
+        self.errors = 0
+        self.empties = 0
+        self.failures = 0
+        self.error_token: Hashable = None
+        self.failures_noted = False
+        self.empties_noted = False
+        self.failed_turn: int | None = None
+        self.empty_turn: int | None = None
+        self.has_spoken = False
+        self.found_call = 0
+        self.found_entry = 0
+        self.exhausted = -1
+        self.denied = False
+        self.over_budget = 0
+        self.budget_turn = -1
+        self.budget_epoch = -1
 
     def end_failures(self) -> None:
         """Forget the present row of failures."""
@@ -219,25 +250,18 @@ def entry_of(state: ToolState, key: Hashable, known: Any) -> Entry:
         entry = Entry(state.name, key, number)
         entry.flight = state.flights[number] = Flight(stamp[0], stamp[3])
         return entry
-    number, (epoch, turn, generation, drift), token, value = known
-    stored: Stored[Any] | None = None
+    return entry_of_once(state, key, known)
+
+
+def entry_of_once(state: ToolState, key: Hashable, known: Once) -> Entry:
+    """Make the entry of a call that was made once."""
+    entry = Entry(state.name, key, known[0])
+    entry.epoch, entry.turn, entry.generation, entry.drift = known[1]
+    entry.turn_epoch, entry.first_turn = entry.epoch, entry.turn
+    entry.first_call = entry.last_call = known[0]
+    entry.count = entry.total = 1
+    entry.token, entry.seen = known[2], True
+    value: Any = known[-1]
     if value is not MISSING:
-        stored = _as_stored(value)
-    return Entry(
-        state.name,
-        key,
-        number,
-        count=1,
-        epoch=epoch,
-        drift=drift,
-        turn=turn,
-        turn_epoch=epoch,
-        first_call=number,
-        first_turn=turn,
-        last_call=number,
-        total=1,
-        token=token,
-        seen=True,
-        generation=generation,
-        stored=stored,
-    )
+        entry.stored = _as_stored(value)
+    return entry

@@ -9,29 +9,33 @@ in full.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from sys import getsizeof
 from typing import Any
 
+from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._canonical import TEXT_LIMIT, comparable
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._engine import Engine
-from repeatguard_sdk._entry import First
-from repeatguard_sdk._identity import is_flat
+from repeatguard_sdk._entry import First, Once, ToolState, entry_of_once, is_made
+from repeatguard_sdk._identity import Identity, identity_of
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._scope import call_ids
 from repeatguard_sdk._settling import TRIM_EVERY, suspect
 from repeatguard_sdk._types import MISSING
-from repeatguard_sdk.detectors.same_outcome import found_nothing, may_be_nothing
+from repeatguard_sdk._withholding import withhold
+from repeatguard_sdk.detectors.repeat import Step
+from repeatguard_sdk.detectors.same_outcome import TELLING, found_nothing
+
+_REPLAY = Step("replay", 2)
 
 
 class FirstCalls:
-    """Admits and settles first calls of one run on its engine's ledger, under its lock.
+    """Admits and settles first calls of one run, and answers second ones, under its engine's lock.
 
     Args:
         engine: the run's; it tells which tools may take the short way.
     """
 
-    __slots__ = ("_engine", "_ledger", "_limit", "_lock", "_plain")
+    __slots__ = ("_engine", "_ledger", "_limit", "_lock", "_plain", "_replays")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -39,49 +43,98 @@ class FirstCalls:
         self._lock = engine.lock
         self._plain = engine.plain
         self._limit = engine.policy.max_result_bytes
+        ladder = engine.policy.known_effects
+        self._replays = ladder.withhold == 2 and ladder.exit != 2
 
-    def begin(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> First | None:
-        """Admit a first call; `None` where the full way has to look, as for a call with an id."""
+    def begin(
+        self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> First | Admission | Identity | None:
+        """Admit a first call, or answer a second one.
+
+        Returns:
+            What to settle it with, or a call that has its answer. For one that the full way has to
+            look at: its identity, or `None` if that is not known yet, as for a call with an id.
+        """
         state = self._plain.get(tool)
         if state is None or call_ids.get() is not None:
             return None
         try:
-            key: Hashable = tool.keys.key(*args, **kwargs)
+            key = tool.keys.key(*args, **kwargs)
+            if type(key) is not tuple:
+                # Its texts are folded, and its arguments shown, as they are before the call.
+                return identity_of(tool, key, args, kwargs)
         except Exception:
             # No identity, arguments that do not fit, a fault: the full way knows what to say.
             return None
-        if not is_flat(key):
-            # Its texts are to be folded, and its arguments shown, as they are before the call.
-            return None
-        ledger, once = self._ledger, state.once
+        ledger, entries, aliases = self._ledger, state.entries, state.aliases
         with self._lock:
-            if key in once or key in state.entries or key in state.aliases:
-                return None
-            if self._engine.ended is not None:
-                return None
-            ledger.calls = number = ledger.calls + 1
+            # Both are empty in most runs, and to ask that takes less than to hash the key.
+            if (entries and key in entries) or (aliases and key in aliases) or self._engine.ended:
+                return Identity(key)
+            number = ledger.calls + 1
+            first: First = (state, key, number, ledger.stamp)
+            known: First | Once = state.once.setdefault(key, first)
+            if known is not first:
+                try:
+                    call = self._replay(tool, state, known, args, kwargs, key)
+                except Exception:
+                    call = None  # As in `settle`; nothing was counted yet.
+                return Identity(key) if call is None else call
+            ledger.calls = number
             state.executed += 1
             if state.changes:
                 ledger.changing_in_flight += 1
-            once[key] = first = (state, key, number, ledger.stamp)
         return first
 
-    def settle(
+    def _replay(
         self,
-        first: First,
         tool: Tool,
-        result: Any,
-    ) -> bool:
+        state: ToolState,
+        known: First | Once,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        key: Hashable,
+    ) -> Admission | None:
+        """Answer a second call from the first one's result; `None` where the full way has to look.
+
+        Which is where the ladder holds another step than a replay, the result is not there, or
+        anything lies between the two that may part them, or join them in one turn.
+        """
+        if not (self._replays and is_made(known)) or known[-1] is MISSING:
+            return None
+        ledger, effect = self._ledger, tool.spec.effect
+        epoch, turn, generation, drift = known[1]
+        if epoch != ledger.epoch or generation != ledger.generation or effect == "unknown":
+            return None
+        if (ledger.turns_marked and turn == ledger.turn) or (
+            drift != ledger.drift and effect == "read"
+        ):
+            return None
+        number = ledger.calls + 1
+        call = Admission(tool, state, number, ledger.turn, epoch, "enforce")
+        call.args, call.kwargs, call.key, call.drift = args, kwargs, key, ledger.drift
+        del state.once[key]
+        call.entry = state.entries[key] = entry = entry_of_once(state, key, known)
+        call.count = 2
+        policy = self._engine.policy
+        withhold(ledger, policy, call, entry, _REPLAY, policy.known_effects)
+        ledger.calls = number
+        if call.decision == "exit":
+            # A cycle, of which this call completes a lap.
+            self._engine.end(call)
+        return call
+
+    def settle(self, first: First, tool: Tool, result: Any) -> bool:
         """Record the result of a first call; false where the full way has to look."""
         try:
             spec = tool.spec
             token: Hashable
             if type(result) is str and len(result) <= TEXT_LIMIT and not spec.volatile:
                 token = kept = result
-                size = getsizeof(result)
-                if (spec.empty is not MISSING or may_be_nothing(result)) and found_nothing(
-                    result, spec
-                ):
+                # What `getsizeof` says of a text.
+                size = result.__sizeof__()
+                may_be_nothing = result[:1] not in TELLING or spec.empty is not MISSING
+                if may_be_nothing and found_nothing(result, spec):
                     return False
             else:
                 token = comparable(result, spec.volatile)
@@ -89,18 +142,26 @@ class FirstCalls:
                 if token is None or found_nothing(result, spec):
                     return False
             state, key, number, stamp = first
-            ledger = self._ledger
+            ledger, once = self._ledger, state.once
             with self._lock:
-                if state.once.get(key) is not first or state.failures or state.empties:
+                if once.get(key) is not first or state.failures or state.empties:
                     return False
                 if state.changes:
                     ledger.changing_in_flight -= 1
                     # A success of a write, or a new answer of an unknown tool.
                     ledger.open_epoch(hard=spec.effect == "write")
                     stamp = (ledger.epoch, *stamp[1:])
-                elif stamp[0] == ledger.epoch and suspect(ledger, state, tool.keys, key, token):
-                    return False
-                state.once[key] = (number, stamp, token, kept)
+                elif stamp[0] == ledger.epoch:
+                    # As `suspect` does where no call of this epoch had this result.
+                    is_new = (
+                        state.results_epoch == ledger.epoch
+                        and state.results.setdefault(token, key) is key
+                    )
+                    if not is_new and suspect(ledger, state, tool.keys, key, token):
+                        return False
+                once[key] = (
+                    (number, stamp, token) if kept is token else (number, stamp, token, kept)
+                )
                 state.has_spoken = ledger.progressed = True
                 state.found_call = state.found_entry = ledger.previous = number
                 ring = ledger.ring

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any
 
-from repeatguard_sdk._copies import store
+from repeatguard_sdk._canonical import Key
 from repeatguard_sdk._key import generic_key
 from repeatguard_sdk._registry import Tool
-from repeatguard_sdk._text import quote
-from repeatguard_sdk._types import KeyKind, is_tuple
+from repeatguard_sdk._shown import Shown
+from repeatguard_sdk._types import KeyKind
 from repeatguard_sdk.exceptions import NoIdentityError
 
 # Text of these is folded to raise suspicion: they ask, and a question may be spelled in two ways.
 FOLDED_EFFECTS = frozenset({"read", "ask"})
-_FLAT = frozenset({str, int, float, type(None)})
-_IMMUTABLE = _FLAT | {bool, bytes}
-# How a key shows `True` and `False`, so that they are not 1 and 0.
-_BOOLS = frozenset({b"T", b"F"})
-_COPIED_BYTES = 8_000
-_PREVIEW = 200
 
 
-class Identity(NamedTuple):
+class Identity:
     """The identity of one call.
 
     Attributes:
@@ -32,35 +26,24 @@ class Identity(NamedTuple):
         shown: the arguments as they were, where the tool could change them.
     """
 
-    key: Hashable
-    fact: str | None = None
-    fold: Hashable = None
-    shown: Mapping[str, Any] | None = None
+    __slots__ = ("fact", "fold", "key", "shown")
+
+    def __init__(
+        self,
+        key: Hashable,
+        fact: str | None = None,
+        fold: Hashable = None,
+        shown: Shown | None = None,
+    ) -> None:
+        self.key = key
+        self.fact = fact
+        self.fold = fold
+        self.shown = shown
 
 
 def fact_name(text: str) -> str:
     """Return the name of a fact as the guard compares it: "Order ID" and "order_id" are one."""
     return "_".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
-
-
-def is_flat(key: Hashable) -> TypeGuard[tuple[Hashable, ...]]:
-    """Tell whether a key shows all its texts: nested and long values are digests in it."""
-    return is_tuple(key) and (
-        _FLAT.issuperset(map(type, key))
-        or all(type(part) in _FLAT or (type(part) is bytes and part in _BOOLS) for part in key)
-    )
-
-
-def _frozen(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments that stay as they are: in copies, and what cannot be copied as text."""
-    frozen: dict[str, Any] = {}
-    for name, value in arguments.items():
-        if type(value) in _IMMUTABLE:
-            frozen[name] = value
-            continue
-        kept = store(value, _COPIED_BYTES)
-        frozen[name] = quote(value, _PREVIEW) if kept is None else kept.value
-    return frozen
 
 
 def identify(
@@ -76,19 +59,28 @@ def identify(
     """
     spec = tool.spec
     try:
-        key: Hashable = tool.keys.key(*args, **kwargs)
+        key = tool.keys.key(*args, **kwargs)
         if spec.slot is not None:
             fact = tool.keys.arguments(*args, **kwargs).get(spec.slot)
             if isinstance(fact, str) and fact_name(fact):
                 return Identity((KeyKind.SLOT, fact_name(fact)), fact_name(fact))
         if convict:
             return Identity(tool.keys.fold(*args, **kwargs))
-        if not is_flat(key):
-            fold = tool.keys.fold(*args, **kwargs) if spec.effect in FOLDED_EFFECTS else None
-            return Identity(key, None, fold, _frozen(tool.keys.arguments(*args, **kwargs)))
+        return identity_of(tool, key, args, kwargs)
     except NoIdentityError:
         raise
     except TypeError:
         # Arguments that do not fit: the tool will say so itself, and again for the same ones.
         return Identity((KeyKind.MISFIT, generic_key({"args": args, "kwargs": dict(kwargs)})))
-    return Identity(key)
+
+
+def identity_of(tool: Tool, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Identity:
+    """Return the identity of a call whose key is made, and is all there is to it."""
+    if type(key) is tuple:
+        return Identity(key)
+    keys, fold = tool.keys, None
+    if tool.spec.effect in FOLDED_EFFECTS:
+        fold = keys.refold(key)
+        if fold is None:
+            fold = keys.fold(*args, **kwargs)
+    return Identity(key, None, fold, Shown(keys.arguments(*args, **kwargs)))

@@ -13,15 +13,11 @@ from collections.abc import Callable, Hashable, Mapping
 from decimal import Decimal
 from typing import Any
 
-import attrs
-
-from repeatguard_sdk._canonical import TEXT_LIMIT, identity, text_token
+from repeatguard_sdk._canonical import TEXT_LIMIT, Key, identity, text_token, veiled
 from repeatguard_sdk._rules import cents, function_of
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._types import Rule, is_tuple
-from repeatguard_sdk._walk import class_of, fold_text
-
-Key = tuple[Hashable, ...]
+from repeatguard_sdk._walk import class_of, fold_of_digest, fold_text
 
 _OPEN = inspect.Signature(
     [
@@ -45,7 +41,6 @@ _INLINE = {
 }
 
 
-@attrs.frozen(kw_only=True, eq=False)
 class CompiledKey:
     """The functions that tell one tool's calls apart.
 
@@ -56,22 +51,48 @@ class CompiledKey:
     Attributes:
         name: the tool's name.
         source: the generated source, which tracebacks show.
-        key: equal for equal calls under the declared rules.
+        key: equal for equal calls under the declared rules; a plain tuple if it is flat.
         fold: the coarser identity that only raises suspicion; parameters declared exact stay exact.
-        refold: the fold of a key of flat values, which needs no arguments; `None` for any other key.
+        refold: the fold of a key, which needs no arguments; `None` where the key does not tell it.
     """
 
-    name: str
-    source: str = attrs.field(repr=False)
-    key: Callable[..., Key] = attrs.field(repr=False)
-    fold: Callable[..., Key] = attrs.field(repr=False)
-    refold: Callable[[Key], Key | None] = attrs.field(repr=False)
-    _bind: Callable[..., dict[str, Any]] = attrs.field(repr=False, alias="bind")
-    _extra: str | None = attrs.field(default=None, repr=False, alias="extra")
-    _counted: tuple[tuple[str, Rule | None], ...] = attrs.field(
-        default=(), repr=False, alias="counted"
+    __slots__ = (
+        "_bind",
+        "_counted",
+        "_extra",
+        "_hidden",
+        "fold",
+        "key",
+        "name",
+        "refold",
+        "source",
     )
-    _hidden: frozenset[str] = attrs.field(default=frozenset(), repr=False, alias="hidden")
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        source: str,
+        key: Callable[..., Key],
+        fold: Callable[..., Key],
+        refold: Callable[[Key], Key | None],
+        bind: Callable[..., dict[str, Any]],
+        extra: str | None,
+        counted: tuple[tuple[str, Rule | None], ...],
+        hidden: frozenset[str],
+    ) -> None:
+        self.name = name
+        self.source = source
+        self.key = key
+        self.fold = fold
+        self.refold = refold
+        self._bind = bind
+        self._extra = extra
+        self._counted = counted
+        self._hidden = hidden
+
+    def __repr__(self) -> str:
+        return f"CompiledKey(name={self.name!r})"
 
     def arguments(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The arguments of a call by name, as given, with defaults and without hidden parameters.
@@ -204,7 +225,8 @@ class _Compiler:
         while any(p.name.startswith(self.prefix) for p in self.parameters):
             self.prefix += "_"
         self.names: dict[str, Any] = {"__builtins__": {}}
-        helpers = (type, str, int, float, round, len, text_token, fold_text)
+        flat = (type, str, int, float, bool, round, len)
+        helpers = (*flat, text_token, fold_text, fold_of_digest, veiled)
         self.names.update((self.prefix + each.__name__, each) for each in helpers)
 
     def compile(self) -> CompiledKey:
@@ -252,7 +274,9 @@ class _Compiler:
                 f"    elif {g}kind is {g}float:",
                 f"        {name} = {g}round({name}, 2)",
                 f"    elif {g}kind is not {g}int and {name} not in (None, (), b'T', b'F'):",
-                "        return None",
+                f"        {name} = {g}fold_of_digest({name})",
+                f"        if {name} is None:",
+                "            return None",
             ]
         return [*lines, f"    return ({names})"]
 
@@ -283,12 +307,18 @@ class _Compiler:
         return ", ".join(parts)
 
     def _elements(self, *, folded: bool) -> list[str]:
-        """The body of `key` or `fold`: each parameter made an element, then the tuple of them."""
-        lines: list[str] = []
+        """The body of `key` or `fold`: each parameter made an element, then the tuple of them.
+
+        An element that was made in a slow way may be a digest: only then is the key looked at again.
+        """
+        g = self.prefix
+        lines: list[str] = [] if folded else [f"    {g}flat = True"]
         for index, p in enumerate(self.counted):
             lines += self._element(p, f"{'fold' if folded else 'key'}_{index}", folded=folded)
-        names = "".join(f"{p.name}, " for p in self.counted)
-        return [*lines, f"    return ({names.rstrip(' ')})"]
+        names = "".join(f"{p.name}, " for p in self.counted).rstrip(" ")
+        if not folded:
+            lines += [f"    if not {g}flat:", f"        return {g}veiled(({names}))"]
+        return [*lines, f"    return ({names})"]
 
     def _element(self, p: inspect.Parameter, label: str, *, folded: bool) -> list[str]:
         rule = self.spec.rules.get(p.name)
@@ -300,16 +330,18 @@ class _Compiler:
             self.names[slow] = self._named(folded=folded)
         else:
             self.names[slow] = normal
+        mark = [] if folded else [f"    {self.prefix}flat = False"]
         if p.kind in (_VAR_POSITIONAL, _VAR_KEYWORD):
-            return [f"    if {p.name}:", f"        {p.name} = {slow}({p.name})", *self._empty(p)]
+            made = [f"    if {p.name}:", f"        {p.name} = {slow}({p.name})", *self._empty(p)]
+            return [*made, *mark]
         if rule is None or rule in ("exact", *_INLINE):
-            return self._flat(p.name, rule, slow, folded=folded and rule != "exact")
-        return [f"    {p.name} = {slow}({p.name})"]
+            return self._flat(p.name, rule, slow, mark, folded=folded and rule != "exact")
+        return [f"    {p.name} = {slow}({p.name})", *mark]
 
     def _empty(self, p: inspect.Parameter) -> list[str]:
         return ["    else:", f"        {p.name} = ()"] if p.kind is _VAR_KEYWORD else []
 
-    def _flat(self, name: str, rule: Any, slow: str, *, folded: bool) -> list[str]:
+    def _flat(self, name: str, rule: Any, slow: str, mark: list[str], *, folded: bool) -> list[str]:
         """The inline way of a parameter whose text may be changed but whose numbers are not."""
         g = self.prefix
         kind = f"{g}kind"
@@ -328,8 +360,13 @@ class _Compiler:
             *[f"    {line}" for line in text],
             f"    if {g}len({name}) > {TEXT_LIMIT}:",
             f"        {name} = {g}text_token({name})",
+            *[f"    {line}" for line in mark],
             f"elif {kind} is not {g}int and {name} is not None:",
-            f"    {name} = {slow}({name})",
+            f"    if {kind} is {g}bool:",
+            f"        {name} = b'T' if {name} else b'F'",
+            "    else:",
+            f"        {name} = {slow}({name})",
+            *[f"    {line}" for line in mark],
         ]
         return [f"    {line}" for line in body]
 

@@ -190,7 +190,7 @@ class Ledger:
     def _holders(self) -> Iterator[tuple[int, ToolState, Hashable]]:
         for state in self.tools.values():
             for key, once in state.once.items():
-                if is_made(once) and once[3] is not MISSING:
+                if is_made(once) and once[-1] is not MISSING:
                     yield once[0], state, key
             for key, entry in state.entries.items():
                 if entry.stored is not None:
@@ -199,8 +199,8 @@ class Ledger:
     def _drop(self, state: ToolState, key: Hashable) -> None:
         once = state.once.get(key)
         if once is not None:
-            if once[3] is not MISSING:
-                self.stored_bytes -= size_of(once[3])
+            if once[-1] is not MISSING:
+                self.stored_bytes -= size_of(once[-1])
             state.once[key] = (*once[:3], MISSING)
             return
         entry = state.entries[key]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import attrs
+from typing import TYPE_CHECKING, NamedTuple
 
 from repeatguard_sdk._options import Option
 from repeatguard_sdk._text import DELIMITER, without_delimiter
 from repeatguard_sdk._types import FindingKind, Rank
-from repeatguard_sdk._wording import ObservationFacts, lists_options, wording
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._wording import ObservationFacts
 
 
-@attrs.frozen
-class _Written:
+class _Written(NamedTuple):
     """An observation as it reads."""
 
     options: tuple[Option, ...]
@@ -64,6 +64,8 @@ class Observation:
         facts = self._facts
         written = self._written
         if written is None and facts is not None:
+            from repeatguard_sdk._wording import lists_options, wording  # As in `_speaking`.
+
             told = facts()
             written = self._written = _Written(
                 options=told.options,

@@ -10,9 +10,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import attrs
+from typing import Any, NamedTuple
 
 _UNBOUND = (classmethod, staticmethod)
 _CARRIERS = (classmethod, staticmethod, types.MethodType)
@@ -63,8 +61,7 @@ def origin_of(fn: Any) -> str:
     return f"{module}:{getattr(raw, '__qualname__', type(raw).__qualname__)}"
 
 
-@attrs.frozen
-class Shape:
+class Shape(NamedTuple):
     """What a signature says about the calls of a function.
 
     Attributes:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._entry import ToolState
 from repeatguard_sdk._identity import fact_name
-from repeatguard_sdk._slot import Slot
 from repeatguard_sdk._toolset import NO_TOOL
+from repeatguard_sdk.exceptions import RunStateError
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._slot import Slot
+
+
+def note_slots(known: dict[str, Slot], slots: Iterable[Slot]) -> None:
+    """Add what a host told of other names of facts, by the fact's name."""
+    # Imported here, as in `review`.
+    from repeatguard_sdk._slot import Slot
+
+    for slot in slots:
+        if not isinstance(slot, Slot):
+            msg = (
+                f"run.know({slot!r}): write know(name=value) for a fact, "
+                f"or Slot({slot!r}, [...]) for other names of one"
+            )
+            raise RunStateError(msg)
+        known[fact_name(slot.name)] = slot
 
 
 def review(engine: Engine, draft: str, slots: Mapping[str, Slot]) -> Admission | None:
@@ -24,7 +42,8 @@ def review(engine: Engine, draft: str, slots: Mapping[str, Slot]) -> Admission |
     Returns:
         What was found, as a call of no tool; `None` if the draft asks for nothing that is known.
     """
-    # Imported here: its patterns take longer to load than the rest, and few hosts review drafts.
+    # Imported here: their patterns take longer to load than the rest, and few hosts review drafts.
+    from repeatguard_sdk._slot import Slot
     from repeatguard_sdk.detectors.asked_again import find_asked
 
     mode = engine.mode_of(NO_TOOL.spec)

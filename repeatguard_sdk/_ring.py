@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Hashable
 
 CYCLE_PERIODS = (2, 3, 4, 5, 6)
+_number_of = operator.itemgetter(0)
 
 
 class PairRing:
@@ -16,7 +18,7 @@ class PairRing:
 
     Attributes:
         pairs: number of the call's entry, identity of its result, name of its tool.
-        quiet: whether all matches are 0, as they are while no call comes a second time.
+        quiet: whether all matches are 0, as they are while no call comes again after a few others.
     """
 
     __slots__ = ("matches", "pairs", "quiet")
@@ -29,13 +31,14 @@ class PairRing:
     def append(self, number: int, token: Hashable, tool: str) -> None:
         """Add the newest pair, by its entry's number; a `None` token equals nothing."""
         pairs, matches = self.pairs, self.matches
-        self.quiet = False
-        for period in range(1, len(pairs) + 1):
-            other = pairs[-period]
-            if other[0] == number and token is not None and other[1] == token:
-                matches[period] += 1
-            else:
-                matches[period] = 0
+        if not self.quiet or number in map(_number_of, pairs):
+            self.quiet = True
+            for period, other in enumerate(reversed(pairs), 1):
+                if other[0] == number and token is not None and other[1] == token:
+                    matches[period] += 1
+                    self.quiet = False
+                else:
+                    matches[period] = 0
         pairs.append((number, token, tool))
 
     def append_new(self, number: int, token: Hashable, tool: str) -> None:

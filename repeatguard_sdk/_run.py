@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from repeatguard_sdk._admission import first_decision
 from repeatguard_sdk._arguments import check_options
@@ -25,14 +25,16 @@ from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._policy import Policy, mode_from_environment
 from repeatguard_sdk._registry import Registry, default_registry
 from repeatguard_sdk._reporting import Reporter
-from repeatguard_sdk._reviewing import review
+from repeatguard_sdk._reviewing import note_slots, review
 from repeatguard_sdk._scope import Inside, close_block, open_block, take_signal
-from repeatguard_sdk._slot import Slot
 from repeatguard_sdk._spec import find_record
 from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._turning import clocks_in, open_turn
 from repeatguard_sdk._types import MISSING, Deliver, OnStuck, Reason
 from repeatguard_sdk.exceptions import RunStateError, StuckError, ToolDeclarationError
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._slot import Slot
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -248,14 +250,8 @@ class Run(NamedCalls):
             facts: name and value.
         """
         self._check_open("know")
-        for slot in slots:
-            if not isinstance(slot, Slot):
-                msg = (
-                    f"run.know({slot!r}): write know(name=value) for a fact, "
-                    f"or Slot({slot!r}, [...]) for other names of one"
-                )
-                raise RunStateError(msg)
-            self._slots[fact_name(slot.name)] = slot
+        if slots:
+            note_slots(self._slots, slots)
         self._engine.learn({fact_name(name): value for name, value in facts.items()})
 
     def review(self, draft: str) -> Observation | None:

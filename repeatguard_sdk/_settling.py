@@ -6,14 +6,12 @@ import re
 from collections.abc import Hashable
 from typing import Any
 
-import attrs
-
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._call import Finding, identical_cause
-from repeatguard_sdk._canonical import comparable, comparable_error
+from repeatguard_sdk._call import Finding, repeated
+from repeatguard_sdk._canonical import comparable, comparable_error, is_flat
 from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._entry import Entry, ToolState
-from repeatguard_sdk._identity import FOLDED_EFFECTS, is_flat
+from repeatguard_sdk._identity import FOLDED_EFFECTS
 from repeatguard_sdk._key import CompiledKey
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._policy import Policy
@@ -32,18 +30,31 @@ _DIGITS = re.compile(r"\d+")
 TRIM_EVERY = 1_024
 
 
-@attrs.define
 class Settled:
     """What one execution came to; `reached` is false for a call that never got to its tool."""
 
-    token: Hashable
-    failed: bool
-    stored: Stored[Any] | None = None
-    error: BaseException | None = None
-    empty: bool = False
-    blank: bool = False
-    transient: bool = False
-    reached: bool = True
+    __slots__ = ("blank", "empty", "error", "failed", "reached", "stored", "token", "transient")
+
+    def __init__(
+        self,
+        *,
+        token: Hashable,
+        failed: bool,
+        stored: Stored[Any] | None = None,
+        error: BaseException | None = None,
+        empty: bool = False,
+        blank: bool = False,
+        transient: bool = False,
+        reached: bool = True,
+    ) -> None:
+        self.token = token
+        self.failed = failed
+        self.stored = stored
+        self.error = error
+        self.empty = empty
+        self.blank = blank
+        self.transient = transient
+        self.reached = reached
 
 
 def success(result: Any, spec: ToolSpec, limit: int) -> Settled:
@@ -299,7 +310,6 @@ def _look_at_count(policy: Policy, call: Admission, entry: Entry, outcome: Settl
     ladder = policy.ladder(spec.effect, repeatable=spec.repeatable, failed=outcome.failed)
     if ladder is None:
         return
-    cause = identical_cause(failed=outcome.failed)
     if ladder.exit is not None and call.count >= ladder.exit:
         if call.mode == "enforce":
             call.decision = "exit"
@@ -307,11 +317,11 @@ def _look_at_count(policy: Policy, call: Admission, entry: Entry, outcome: Settl
         if call.mode != "enforce" and call.count > ladder.exit:
             return
         if not call.fact:
-            call.finding = Finding(kind="repeat", count=call.count, cause=cause)
+            call.finding = repeated(call.count, failed=outcome.failed)
     elif ladder.note is not None and call.count >= ladder.note:
         entry.noted = True
         if not call.fact:
-            call.finding = Finding(kind="repeat", count=call.count, cause=cause)
+            call.finding = repeated(call.count, failed=outcome.failed)
 
 
 def pair_token(token: Hashable, *, failed: bool) -> Hashable:
@@ -325,7 +335,7 @@ def add_pair(
     """Add the call to the ring and look whether a cycle has completed a lap."""
     ledger.ring.append(entry.number, token, entry.tool)
     ladder = policy.cycle
-    found = cycles.completed(ledger.ring) if ladder is not None else None
+    found = None if ladder is None or ledger.ring.quiet else cycles.completed(ledger.ring)
     if found is None or ladder is None:
         return
     finding = Finding(

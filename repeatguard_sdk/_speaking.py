@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._call import TriedCall
+from repeatguard_sdk._call import Finding, TriedCall
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._entry import Entry
 from repeatguard_sdk._ledger import Ledger
@@ -18,8 +19,10 @@ from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._text import arguments_preview, quote
 from repeatguard_sdk._types import MISSING, KeyKind, Reason, is_tuple
-from repeatguard_sdk._wording import ObservationFacts
 from repeatguard_sdk.exceptions import RepeatedFailure
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._wording import ObservationFacts
 
 _ANSWERING = frozenset({"read", "unknown", "live"})
 _PREVIEW = 200
@@ -80,13 +83,13 @@ def _answers(
 
 def observe(
     call: Admission,
-    view: Callable[[], OptionsView],
+    view: Callable[[Admission], OptionsView],
     policy: Policy,
     *,
     result: Any,
     known: Any,
     answered: int,
-    on_fault: Callable[[Exception], None],
+    on_fault: Callable[[Tool, Exception], None],
 ) -> Observation:
     """Make the observation about a call; it is written when it is read.
 
@@ -105,47 +108,77 @@ def observe(
     name = call.tool.spec.name
     if finding.kind == "same_outcome" and not call.state.name:
         name = _NAMELESS
-    arguments = call.arguments()
+    # The arguments of a call that came to its tool are the guard's own, and can wait.
+    given = None if call.executed or call.value is not MISSING else call.arguments()
     failed = entry is not None and entry.failed
-    live = policy.live.note
-    brief = call.tool.spec.effect == "live" and live is not None and call.count > live
-
-    def facts() -> ObservationFacts:
-        options = build_options(view())
-        if policy.options is not None:
-            try:
-                options = _reordered(policy.options, options)
-            except Exception as fault:
-                on_fault(fault)
-        return ObservationFacts(
-            finding=finding.kind,
-            tool=name,
-            effect=call.tool.spec.effect,
-            arguments=arguments,
-            call=call.number,
-            count=finding.count,
-            first_call=first_call,
-            decision="execute" if call.executed else call.decision,
-            failed=failed,
-            # Failures that differ: to quote one would say they were the same.
-            result=MISSING if finding.cause == "failures" else result,
-            cycle=finding.tools,
-            budget=call.budget,
-            reason=call.reason,
-            slot=call.fact,
-            known=known,
-            options=options,
-            style=policy.style,
-            brief=brief,
-        )
-
+    tell = functools.partial(
+        _facts,
+        call,
+        finding,
+        name,
+        given,
+        first_call,
+        failed,
+        result,
+        known,
+        policy,
+        view,
+        on_fault,
+    )
     return Observation(
-        facts,
+        tell,
         finding=finding.kind,
         tool=name,
         call=call.number,
         count=finding.count,
         first_call=first_call,
+    )
+
+
+def _facts(
+    call: Admission,
+    finding: Finding,
+    name: str,
+    arguments: Mapping[str, Any] | None,
+    first_call: int,
+    failed: bool,
+    result: Any,
+    known: Any,
+    policy: Policy,
+    view: Callable[[Admission], OptionsView],
+    on_fault: Callable[[Tool, Exception], None],
+) -> ObservationFacts:
+    """Return what an observation is written from, when it is read."""
+    # Imported here: most observations are never read.
+    from repeatguard_sdk._wording import ObservationFacts
+
+    options = build_options(view(call))
+    if policy.options is not None:
+        try:
+            options = _reordered(policy.options, options)
+        except Exception as fault:
+            on_fault(call.tool, fault)
+    live = policy.live.note
+    return ObservationFacts(
+        finding=finding.kind,
+        tool=name,
+        effect=call.tool.spec.effect,
+        arguments=call.arguments() if arguments is None else arguments,
+        call=call.number,
+        count=finding.count,
+        first_call=first_call,
+        decision="execute" if call.executed else call.decision,
+        failed=failed,
+        # Failures that differ: to quote one would say they were the same.
+        result=MISSING if finding.cause == "failures" else result,
+        cycle=finding.tools,
+        budget=call.budget,
+        reason=call.reason,
+        slot=call.fact,
+        known=known,
+        options=options,
+        style=policy.style,
+        brief=call.tool.spec.effect == "live" and live is not None and call.count > live,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import re
@@ -298,6 +297,9 @@ def _check_choice(
 
 
 def _did_you_mean(given: Any, allowed: tuple[str, ...]) -> str:
+    # Imported here: it is there for mistakes only.
+    import difflib
+
     close = difflib.get_close_matches(str(given).lower(), allowed, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 

@@ -8,7 +8,6 @@ by side without a separator and two different values never meet.
 from __future__ import annotations
 
 import enum
-import hashlib
 import struct
 import threading
 import types
@@ -28,6 +27,7 @@ _FOLD_LIMIT = 20_000
 # `type` as a function, for type checkers: of an Any it gives an unknown class.
 class_of: Callable[[Any], type[Any]] = type
 
+_HEADS = [b"s%d:" % size for size in range(128)]
 _double = struct.Struct(">d").pack
 
 
@@ -69,15 +69,12 @@ class Walk:
 
     def each(self, values: Iterable[Any], depth: int) -> list[bytes]:
         """The bytes of several values of one container."""
-        parts: list[bytes] = []
-        for value in values:
-            # The same as `encode`, written out: this loop is where a large argument spends its time.
-            cls = class_of(value)
-            handler = EXACT.get(cls)
-            if handler is None:
-                handler = self.find(cls)
-            parts.append(handler(self, value, depth))
-        return parts
+        # `encode`, written out: this loop is where a large argument spends its time.
+        exact, find = EXACT.get, self.find
+        return [
+            (exact(class_of(value)) or find(class_of(value)))(self, value, depth)
+            for value in values
+        ]
 
     def container(self, value: Any, depth: int, build: Handler) -> bytes:
         """The bytes of a value that holds others: built once, a digest where they are long."""
@@ -116,6 +113,9 @@ def text_digest(text: str) -> bytes:
 
 
 def _hash(raw: bytes | bytearray) -> bytes:
+    # Imported here: it loads OpenSSL, and no flat value is digested.
+    import hashlib
+
     return hashlib.blake2b(raw, digest_size=16).digest()
 
 
@@ -134,6 +134,14 @@ def fold_text(text: str) -> str:
     if len(text) > _FOLD_LIMIT:
         return text_digest(text).decode("latin-1")
     return " ".join(text.split()).lower()
+
+
+def fold_of_digest(token: Any) -> str | None:
+    """The fold of a very long text that a key shows as `text_digest`; None for any other element."""
+    if type(token) is not bytes or not token.startswith(b"$"):
+        return None
+    size = int(token[1 : token.index(b":")])
+    return token.decode("latin-1") if size > _FOLD_LIMIT else None
 
 
 def plain(value: Any) -> Any:
@@ -220,7 +228,9 @@ def _str(walk: Walk, value: str, depth: int) -> bytes:
     if len(value) > _DIGEST_FROM:
         return text_digest(value)
     raw = value.encode("utf-8", "surrogatepass")
-    return b"s%d:%b" % (len(raw), raw)
+    size = len(raw)
+    # The heads of short texts are there: to format one takes longer than all the rest.
+    return _HEADS[size] + raw if size < len(_HEADS) else b"s%d:%b" % (size, raw)
 
 
 def _int(walk: Walk, value: int, depth: int) -> bytes:
@@ -268,9 +278,16 @@ def _build_mapping(walk: Walk, value: Any, depth: int) -> bytes:
     items: Iterable[Any] = value.items()
     if type(value) is not dict:
         items = bounded(items, len(value))
+    # As `each` does, and this is the other loop of that kind.
+    exact, find = EXACT.get, walk.find
+    pairs = [
+        (exact(class_of(name)) or find(class_of(name)))(walk, name, depth)
+        + (exact(class_of(part)) or find(class_of(part)))(walk, part, depth)
+        for name, part in items
+    ]
     # Sorted as bytes: keys of mixed types have no order of their own.
-    pairs = sorted([b"".join(walk.each(item, depth)) for item in items])
-    return b"{" + b"".join(pairs) + b"}"
+    pairs.sort()
+    return b"{%b}" % b"".join(pairs)
 
 
 def a_set(walk: Walk, value: Any, depth: int) -> bytes:

@@ -6,7 +6,7 @@ Each function works on the ledger under the run's lock; a call it sets to "exit"
 from __future__ import annotations
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._call import BUDGET_SPENT, Finding, identical_cause
+from repeatguard_sdk._call import BUDGET_SPENT, Finding, repeated
 from repeatguard_sdk._canonical import comparable
 from repeatguard_sdk._copies import store
 from repeatguard_sdk._entry import Entry
@@ -43,9 +43,7 @@ def withhold(
     entry.noted = True
     call.silent = ladder.note is None or step.position < ladder.note
     call.decision = call.would = step.decision
-    call.finding = Finding(
-        kind="repeat", count=step.position, cause=identical_cause(failed=entry.failed)
-    )
+    call.finding = repeated(step.position, failed=entry.failed)
     ledger.previous = entry.number
     if spec.effect != "bookkeeping" and not entry.transient:
         token = pair_token(entry.token, failed=entry.failed)

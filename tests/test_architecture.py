@@ -25,7 +25,7 @@ TOP = "repeatguard_sdk"
 LEVELS = """
 0.0  _types exceptions _forking _portable _scope _text
 1.0  _binding _call _copies _ladder _options _ring _slot _spec _walk
-1.1  _encode _flight _rules _wording
+1.1  _encode _flight _rules _shown _wording
 1.2  _canonical _entry _event _suspicion
 1.3  _key
 2.0  _ledger _observation _registry
@@ -56,6 +56,9 @@ EXTRAS = {
 # Slow to load and seldom needed. Their order is checked like that of all others.
 PUT_OFF = {
     ("_reviewing", f"{TOP}.detectors.asked_again"),
+    ("_reviewing", f"{TOP}._slot"),
+    ("_observation", f"{TOP}._wording"),
+    ("_speaking", f"{TOP}._wording"),
     ("cli", f"{TOP}.report.as_html"),
     ("_default_sink", f"{TOP}.sinks.sqlite"),
 }
@@ -200,6 +203,17 @@ def test_modules_are_short_and_say_what_they_are(path: Path) -> None:
 def test_public_names_are_sorted() -> None:
     """The public names are sorted and none is there twice."""
     assert sorted(set(repeatguard_sdk.__all__)) == repeatguard_sdk.__all__
+
+
+def test_names_that_load_late_are_listed() -> None:
+    """What few programs name is loaded when it is named, and `dir` tells of it all the same."""
+    program = (
+        "import sys, repeatguard_sdk as made; early = {'_slot', '_wording', 'hashlib'}; "
+        "assert not early & {name.rpartition('.')[2] for name in sys.modules}; "
+        "assert {*made.__all__} <= {*dir(made)}; "
+        "assert made.Slot is made.Slot and 'Slot' in vars(made)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("name", repeatguard_sdk.__all__)

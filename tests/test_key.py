@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import strategies
 from repeatguard_sdk import _rules
-from repeatguard_sdk._canonical import canonical, digest
+from repeatguard_sdk._canonical import canonical, digest, is_flat
 from repeatguard_sdk._key import CompiledKey, compile_key, generic_key
 from repeatguard_sdk._spec import ToolSpec, declare
 from repeatguard_sdk.exceptions import NoIdentityError
@@ -439,3 +439,38 @@ def test_exact_is_exact_for_names_that_a_tool_takes_as_kwargs() -> None:
     exact = compile_key(declare(look, fields={"q": "exact"}))
     assert exact.key(q="a") != exact.key(q="a ")
     assert exact.key(other="a") == exact.key(other="a ")
+
+
+RULE_OR_NONE = ["exact", "space", "text", "id", "money", "path", None]
+LONG_TEXTS = st.builds(
+    lambda text, times: text * times, strategies.texts, st.sampled_from([100, 3_000, 9_000])
+)
+
+
+@pytest.mark.parametrize("rule", RULE_OR_NONE)
+@pytest.mark.parametrize("effect", ["read", "write"])
+@given(first=strategies.values | LONG_TEXTS, second=strategies.values | LONG_TEXTS)
+def test_a_fold_told_by_the_key_is_the_fold(
+    effect: Any, rule: Any, first: Any, second: Any
+) -> None:
+    """Where a key tells its fold, it is the fold of the arguments."""
+    rules = {} if rule is None else {"order_id": rule}
+    found = compiled(track, effect=effect, rules=rules)
+    key = found.key(first, second)
+    assert found.refold(key) in (None, found.fold(first, second))
+
+
+@given(strategies.values | LONG_TEXTS, strategies.values | LONG_TEXTS)
+def test_the_class_of_a_key_tells_whether_it_is_flat(first: Any, second: Any) -> None:
+    """A key is a plain tuple if it shows all its texts, and has one digest whatever it is."""
+    key = TRACK.key(first, second)
+    assert is_flat(key) == (type(key) is tuple)
+    assert digest(key) == digest(tuple(key))
+
+
+def test_very_long_texts_have_one_digest() -> None:
+    """A very long text is digested once: its fold is told by its key."""
+    text = "One  two\n" * 5_000
+    key = TRACK.key(text)
+    assert TRACK.refold(key) == TRACK.fold(text)
+    assert TRACK.refold(TRACK.key(text[:9_000])) is None

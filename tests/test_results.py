@@ -221,6 +221,34 @@ def test_another_result_that_cannot_be_copied_is_no_repeat() -> None:
     assert run.observations() == []
 
 
+class OneCopy:
+    """A value of which one copy can be made."""
+
+    def __init__(self, copies: list[OneCopy]) -> None:
+        self.copies = copies
+
+    def __deepcopy__(self, memo: Any) -> OneCopy:
+        if self.copies:
+            raise RuntimeError
+        self.copies.append(self)
+        return OneCopy(self.copies)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first call of the tool", "known tool"])
+def test_a_copy_that_fails_at_the_replay_lets_the_call_through(known: bool) -> None:
+    """It runs, is counted once, and a warning says why."""
+    tool, sink = Tool(lambda: OneCopy([])), MemorySink()
+    with Run([tool.call], events=sink) as run:
+        if known:
+            tool.call("other")
+        before = run.calls, tool.ran
+        assert isinstance(tool.call(), OneCopy)
+        assert isinstance(tool.call(), OneCopy)
+        assert (2, 2) == (run.calls - before[0], tool.ran - before[1])
+    assert 1 == len(sink.warnings)
+    assert "RuntimeError" in sink.warnings[0].what
+
+
 def _generator() -> Iterator[int]:
     yield from (1, 2)
 
@@ -722,6 +750,6 @@ def test_what_is_forgotten_is_no_longer_charged() -> None:
             look(f"k{number}")
         ledger = run._engine.ledger
         state = ledger.tools["look"]
-        kept = [once[3] for once in state.once.values()]
+        kept = [once[-1] for once in state.once.values()]
         kept += [entry.stored.value for entry in state.entries.values() if entry.stored]
         assert ledger.stored_bytes == sum(map(sys.getsizeof, kept))

@@ -136,11 +136,14 @@ class Walk(CallPath):
                 call_ids.reset(token)
         if step.error is None and result is not MISSING:
             first = self._begin(tool, (), arguments)
-            if first is not None:
+            if isinstance(first, tuple):
                 if self._settle_first(first, tool, result):
                     return None
                 self._returned(first, tool, (), arguments, result)
                 return self._newest_admission()
+            if isinstance(first, Admission):
+                self._answer_at_once(first)
+                return first
         return self._in_full(step, arguments)
 
     def _in_full(self, step: PlannedCall, arguments: Mapping[str, Any]) -> Admission | None:

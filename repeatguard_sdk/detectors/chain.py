@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
 
 import attrs
 
 from repeatguard_sdk._ladder import check_threshold
 from repeatguard_sdk._text import arguments_preview, first_line
-from repeatguard_sdk._wording import ObservationFacts
 from repeatguard_sdk.exceptions import PolicyError
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._wording import ObservationFacts
 
 # Longer arguments are not rendered in full only to be counted.
 _LONGEST = 100_000
@@ -97,7 +100,6 @@ def advice(
     )
 
 
-@attrs.define
 class Chain:
     """The present chain of identical calls.
 
@@ -107,10 +109,13 @@ class Chain:
         first_call: number of its first call.
     """
 
-    tool: str = ""
-    key: Hashable = None
-    count: int = 0
-    first_call: int = 0
+    __slots__ = ("count", "first_call", "key", "tool")
+
+    def __init__(self) -> None:
+        self.tool = ""
+        self.key: Hashable = None
+        self.count = 0
+        self.first_call = 0
 
     def extend(self, tool: str, key: Hashable, number: int) -> int:
         """Add a call and return the length; a call without identity ends the chain."""

@@ -7,8 +7,6 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeGuard
 
-import attrs
-
 from repeatguard_sdk._canonical import comparable
 from repeatguard_sdk._encode import record_fields
 from repeatguard_sdk._types import is_mapping, is_sequence
@@ -33,7 +31,6 @@ _RANDOM_TEXT = re.compile(
 _EPOCHS = ((1e9, 4.2e9), (1e12, 4.2e12), (1e15, 4.2e15), (1e18, 4.2e18))
 
 
-@attrs.define
 class StateWatch:
     """What a run remembers of the states it was given.
 
@@ -44,11 +41,14 @@ class StateWatch:
         leaves: its parts by dotted name, for the search for clocks.
     """
 
-    token: Hashable = None
-    unchanged: int = 0
-    turn: int = 0
-    call: int = 0
-    leaves: Mapping[str, Any] | None = None
+    __slots__ = ("call", "leaves", "token", "turn", "unchanged")
+
+    def __init__(self) -> None:
+        self.token: Hashable = None
+        self.unchanged = 0
+        self.turn = 0
+        self.call = 0
+        self.leaves: Mapping[str, Any] | None = None
 
     def clear(self) -> None:
         """Forget the states, as something else moved on."""

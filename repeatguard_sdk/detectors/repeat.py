@@ -36,7 +36,7 @@ def is_current(entry: Entry, spec: ToolSpec, ledger: Ledger, *, whole_run: bool)
         return False
     if spec.effect == "bookkeeping" and ledger.previous != entry.number:
         return False
-    return whole_run or is_filled(entry, ledger) or entry.epoch == ledger.epoch
+    return whole_run or entry.epoch == ledger.epoch or is_filled(entry, ledger)
 
 
 def is_filled(entry: Entry, ledger: Ledger) -> bool:

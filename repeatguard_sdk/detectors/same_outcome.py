@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+import string
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
@@ -25,17 +27,24 @@ _TAIL = (
     r"(?:\s+(?:for|in|on|at|with|within|under|matching|containing|about|of|from|by)\b"
     r"[^.;,!?]*)?"
 )
-_NOTHING = re.compile(
+_NOTHING = (
     rf"\W*(?:(?:no|zero|0)\s+(?:[\w-]+\s+){{0,2}}(?:{_THINGS}){_TAIL}"
     rf"|nothing(?:\s+was)?(?:\s+found|\s+matched)?|none(?:\s+found)?|not found|empty"
-    rf"|empty\s+(?:{_THINGS}|list|response|string)|\(?empty [\w]+\)?|n/a|null)\W*",
-    re.IGNORECASE | re.DOTALL,
+    rf"|empty\s+(?:{_THINGS}|list|response|string)|\(?empty [\w]+\)?|n/a|null)\W*"
 )
 
 _HOLDS_NOTHING = re.compile(r"\[\s*\]|^\{\s*\}")
 
 # How a text that says "nothing" may begin: no, nothing, none, null, not, n/a, zero, 0, empty.
 _FIRST = frozenset("nNzZ0eE")
+# How most texts begin, and none that says "nothing".
+TELLING = frozenset(string.ascii_letters + string.digits) - _FIRST
+
+
+@functools.cache
+def _nothing() -> re.Pattern[str]:
+    # Compiled when the first text of that kind is met: it takes longer than to load most modules.
+    return re.compile(_NOTHING, re.IGNORECASE | re.DOTALL)
 
 
 class Row(NamedTuple):
@@ -97,7 +106,7 @@ def _is_empty_text(text: str) -> bool:
             return is_empty(json.loads(text))
         except ValueError:
             return False
-    return len(text) <= _SHORT_TEXT and _NOTHING.fullmatch(text) is not None
+    return len(text) <= _SHORT_TEXT and _nothing().fullmatch(text) is not None
 
 
 def is_blank(result: Any) -> bool:
