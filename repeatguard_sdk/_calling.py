@@ -96,6 +96,7 @@ class CallPath:
         kwargs: Mapping[str, Any],
         identity: Identity | None,
     ) -> Any:
+        """Guard a call that the short way leaves to this one; with its identity, if that is known."""
         admitted: Admission | None = None
         while True:
             admitted = self._admit(tool, args, kwargs, admitted, identity)

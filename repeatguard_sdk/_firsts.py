@@ -3,7 +3,8 @@
 It allocates two tuples where the full way makes an admission and an entry, and gives up as soon as
 anything is of interest: the full way then sees the call as if it had come there at once. What is
 written out here for speed (the lock, the ring, the search for suspects) is named where it stands
-in full.
+in full. A second equal call is answered here where nothing parts it from the first: the questions
+of `Engine.admit` in one place, and then the same replay.
 """
 
 from __future__ import annotations
