@@ -1,0 +1,226 @@
+"""OpenAI: the guard in a loop written by hand over Chat Completions or Responses, and in the tool runner.
+
+A guard executes the tool calls of each response, marks the turns, sees from the messages when the user
+spoke, and says when the loop must end. Any client of these APIs will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from repeatguard_sdk._recalling import PastCall
+from repeatguard_sdk._run import Run
+from repeatguard_sdk._types import MISSING
+from repeatguard_sdk.integrations._conversation import Settings
+from repeatguard_sdk.integrations._history import is_note
+from repeatguard_sdk.integrations._loop import Answered, Asked, Loop, Tools
+
+
+class _Guard:
+    """What both APIs have in common.
+
+    Args:
+        tools: functions, decorated or not, or a mapping from the names the model sees.
+        settings: see `Settings`: policy, events, memory, registry, effects, deliver, control_flow.
+    """
+
+    def __init__(self, tools: Tools, **settings: Any) -> None:
+        self._loop = Loop(tools, Settings(**settings))
+
+    @property
+    def run(self) -> Run:
+        """The run: that of the host's block, or one of the guard's own."""
+        return self._loop.conversation.run
+
+    def close(self) -> None:
+        """End the guard's own run, so that its record goes to the sink; a host's run is left alone."""
+        self._loop.conversation.close()
+
+
+class ChatGuard(_Guard):
+    """Guards a loop over `client.chat.completions`.
+
+    Args:
+        tools: functions, decorated or not, or a mapping from the names the model sees.
+        settings: policy, events, memory, registry, effects, deliver, control_flow.
+
+    Example:
+        >>> def look_up(word: str) -> str:
+        ...     "Look a word up."
+        ...     return f"no entry for {word}"
+        >>> guard = ChatGuard([look_up])
+        >>> guard.next_turn([{"role": "user", "content": "What is a loop?"}])
+        True
+        >>> call = {"id": "call_1", "function": {"name": "look_up", "arguments": '{"word": "loop"}'}}
+        >>> guard.tool_messages({"role": "assistant", "tool_calls": [call]})
+        [{'role': 'tool', 'tool_call_id': 'call_1', 'content': 'no entry for loop'}]
+    """
+
+    def next_turn(self, messages: Sequence[Any] | None = None, *, state: Any = MISSING) -> bool:
+        """Mark the boundary before a request to the model; false where the loop must end instead.
+
+        Args:
+            messages: the history, as it will be sent: a user's message that is new resets the counts,
+                and calls that were made before this guard are taken up.
+            state: as for `Run.turn`.
+        """
+        given = messages or ()
+
+        def past() -> list[PastCall]:
+            return _past_of_chat(self._loop, given)
+
+        users = None if messages is None else sum(map(_is_user, given))
+        return self._loop.next_turn(users=users, past=past, state=state)
+
+    def tool_messages(self, message: Any) -> list[dict[str, Any]]:
+        """Execute the tool calls of a response and return the messages to append after it.
+
+        Args:
+            message: `response.choices[0].message`, or a mapping like it.
+        """
+        return self._as_messages(self._loop.answer(_asked_in_chat(message)))
+
+    async def atool_messages(self, message: Any) -> list[dict[str, Any]]:
+        """Execute the tool calls as `tool_messages` does, at once, awaiting coroutine functions."""
+        return self._as_messages(await self._loop.aanswer(_asked_in_chat(message)))
+
+    def _as_messages(self, answered: list[Answered]) -> list[dict[str, Any]]:
+        results = [
+            {"role": "tool", "tool_call_id": each.call_id, "content": each.text}
+            for each in answered
+        ]
+        if self._loop.settings.deliver == "messages":
+            results += self.run.messages("openai")
+        return results
+
+
+class ResponsesGuard(_Guard):
+    """Guards a loop over `client.responses`.
+
+    Args:
+        tools: functions, decorated or not, or a mapping from the names the model sees.
+        settings: policy, events, memory, registry, effects, deliver, control_flow.
+    """
+
+    def next_turn(self, items: Any = None, *, state: Any = MISSING) -> bool:
+        """Mark the boundary before a request to the model; false where the loop must end instead.
+
+        Args:
+            items: the input, as it will be sent: a user's message that is new resets the counts, and
+                calls that were made before this guard are taken up.
+            state: as for `Run.turn`.
+        """
+        given: Sequence[Any] = (
+            [{"role": "user", "content": items}] if isinstance(items, str) else items
+        )
+        given = given or ()
+
+        def past() -> list[PastCall]:
+            return _past_of_items(self._loop, given)
+
+        users = None if items is None else sum(map(_is_user, given))
+        return self._loop.next_turn(users=users, past=past, state=state)
+
+    def tool_outputs(self, response: Any) -> list[dict[str, Any]]:
+        """Execute the function calls of a response and return the items to send after its output.
+
+        Args:
+            response: what `client.responses.create` returned, or a mapping like it.
+        """
+        items = _get(response, "output") or ()
+        return self._as_items(self._loop.answer(_asked_in_items(items)), items)
+
+    async def atool_outputs(self, response: Any) -> list[dict[str, Any]]:
+        """Execute the calls as `tool_outputs` does, at once, awaiting coroutine functions."""
+        items = _get(response, "output") or ()
+        return self._as_items(await self._loop.aanswer(_asked_in_items(items)), items)
+
+    def _as_items(self, answered: list[Answered], items: Sequence[Any]) -> list[dict[str, Any]]:
+        kinds = {_get(item, "call_id"): _get(item, "type") for item in items}
+        outputs = [
+            {"type": f"{kinds[each.call_id]}_output", "call_id": each.call_id, "output": each.text}
+            for each in answered
+        ]
+        if self._loop.settings.deliver == "messages":
+            outputs += self.run.messages("openai-responses")
+        return outputs
+
+
+# -- reading messages and items, objects of the client or mappings ---------------------------------
+
+
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts: Sequence[Any] = content or ()
+    return "".join(str(_get(part, "text") or "") for part in parts)
+
+
+def _is_user(message: Any) -> bool:
+    return _get(message, "role") == "user" and not is_note(_text_of(_get(message, "content")))
+
+
+def _since_the_user(messages: Sequence[Any]) -> Sequence[Any]:
+    last = max((place for place, each in enumerate(messages) if _is_user(each)), default=-1)
+    return messages[last + 1 :]
+
+
+def _asked_in_chat(message: Any) -> list[Asked]:
+    asked: list[Asked] = []
+    for call in _get(message, "tool_calls") or ():
+        custom = _get(call, "custom")
+        function = _get(call, "function")
+        given = {"input": _get(custom, "input")} if custom else _get(function, "arguments")
+        asked.append(Asked(_get(custom or function, "name"), given, _get(call, "id")))
+    return asked
+
+
+def _past_of_chat(loop: Loop, messages: Sequence[Any]) -> list[PastCall]:
+    recent = _since_the_user(messages)
+    results = {
+        _get(each, "tool_call_id"): _text_of(_get(each, "content"))
+        for each in recent
+        if _get(each, "role") == "tool"
+    }
+    past = [
+        loop.past(asked, results.get(asked.call_id), turn)
+        for turn, message in enumerate(recent)
+        for asked in _asked_in_chat(message)
+    ]
+    return [each for each in past if each is not None]
+
+
+def _asked_in_items(items: Sequence[Any]) -> list[Asked]:
+    asked: list[Asked] = []
+    for item in items:
+        kind = _get(item, "type")
+        if kind == "function_call":
+            asked.append(Asked(_get(item, "name"), _get(item, "arguments"), _get(item, "call_id")))
+        elif kind == "custom_tool_call":
+            given = {"input": _get(item, "input")}
+            asked.append(Asked(_get(item, "name"), given, _get(item, "call_id")))
+    return asked
+
+
+def _past_of_items(loop: Loop, items: Sequence[Any]) -> list[PastCall]:
+    recent = _since_the_user(items)
+    outputs = {
+        _get(item, "call_id"): _text_of(_get(item, "output"))
+        for item in recent
+        if str(_get(item, "type")).endswith("_output")
+    }
+    past: list[PastCall | None] = []
+    turn, answered = 0, False
+    for item in recent:
+        if str(_get(item, "type")).endswith("_output"):
+            answered = True
+        for asked in _asked_in_items([item]):
+            # What comes after an output belongs to the next response.
+            turn, answered = turn + answered, False
+            past.append(loop.past(asked, outputs.get(asked.call_id), turn))
+    return [each for each in past if each is not None]
