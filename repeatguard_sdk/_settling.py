@@ -10,7 +10,7 @@ import attrs
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding, identical_cause
-from repeatguard_sdk._canonical import comparable, comparable_error
+from repeatguard_sdk._canonical import comparable, comparable_error, text_token
 from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._entry import Entry, ToolState
 from repeatguard_sdk._identity import FOLDED_EFFECTS, is_flat
@@ -25,6 +25,7 @@ from repeatguard_sdk.exceptions import RecalledFailure, RepeatedFailure
 
 # Stands for the type of an error in its identity where the type is not known.
 _RECALLED = "recalled"
+_NO_TEXT = text_token("")
 # A write that returns nothing has done its work, and a poll that finds nothing will find something.
 _FINDING_EFFECTS = frozenset({"read", "ask", "unknown"})
 
@@ -144,8 +145,9 @@ def _same_answer(entry: Entry, outcome: Settled) -> bool:
     if not entry.seen or entry.failed != outcome.failed or outcome.token is None:
         return False
     if outcome.failed and _RECALLED in (_kind(entry.token), _kind(outcome.token)):
-        # A history tells the text of an error and not its type.
-        return _text_token(entry.token) == _text_token(outcome.token)
+        # A history tells the text of an error and not its type, or not even that.
+        texts = {_text_token(entry.token), _text_token(outcome.token)}
+        return len(texts) == 1 or _NO_TEXT in texts
     return entry.token == outcome.token
 
 

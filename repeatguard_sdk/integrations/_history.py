@@ -30,8 +30,8 @@ def without_note(text: str) -> str:
 
 
 def is_note(text: str) -> bool:
-    """Tell whether a message in a user's place is one of ours: no person wrote it."""
-    return text.startswith(USER_HEAD)
+    """Tell whether a message in a user's place, or a block behind a result, is one of ours."""
+    return text.startswith((USER_HEAD, DELIMITER))
 
 
 def read_back(text: str, function: Callable[..., Any] | None) -> Any:

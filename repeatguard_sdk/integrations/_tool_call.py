@@ -11,6 +11,7 @@ from repeatguard_sdk._dispatch import as_mapping, parse_arguments
 from repeatguard_sdk._observation import Observation, append_to_result
 from repeatguard_sdk._recalling import with_hidden
 from repeatguard_sdk._run import Run
+from repeatguard_sdk._scope import standing_for
 from repeatguard_sdk.integrations._records import Known
 
 _CACHED = (
@@ -66,6 +67,8 @@ class ToolCall:
             execute: runs the tool as the framework would.
         """
         known = self._known
+        if self._is_inside:
+            return execute()
         with self._open():
             if known is not None and not known.guards_itself:
                 self._warn(known.fix)
@@ -81,12 +84,19 @@ class ToolCall:
             result = execute()
             return await result if inspect.isawaitable(result) else result
 
+        if self._is_inside:
+            return await body()
         with self._open():
             if known is not None and not known.guards_itself:
                 self._warn(known.fix)
                 return await self._run.acall(known.tool, body, (), self._named())
             result = await body()
             return self._counted(result)
+
+    @property
+    def _is_inside(self) -> bool:
+        """Whether this is the body of a tool of the same run: a tool that calls tools is one call."""
+        return standing_for(self._run) is not self._run
 
     def refuse(self, reason: str, *, denied: bool = False) -> str:
         """Count the call as one that never reached its tool, and return what the model should read.

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import attrs
 
 from repeatguard_sdk._text import DELIMITER
+from repeatguard_sdk.integrations._history import is_note
 
 Mode = Literal["sync", "async", "stream"]
 MODES: tuple[Mode, ...] = ("sync", "async", "stream")
@@ -67,6 +68,7 @@ class Record:
         stopped: whether the adapter ended the loop, by the framework's native stop.
         text: the model's final text.
         layout: the history at its end, neutrally.
+        sent: the newest request to the model, likewise.
         history: the history as the framework keeps it, for the next turn.
         typed: call id to the result as the framework holds it, where it holds more than text.
         error: what was raised to the caller, the native stop aside.
@@ -77,6 +79,7 @@ class Record:
     stopped: bool = False
     text: str | None = None
     layout: Layout = attrs.field(factory=list[tuple[str, str]])
+    sent: Layout = attrs.field(factory=list[tuple[str, str]])
     history: Any = None
     typed: dict[str, Any] = attrs.field(factory=dict[str, Any])
     error: BaseException | None = None
@@ -194,6 +197,22 @@ def faults(layout: Layout) -> list[str]:
             waiting = []
     if waiting:
         found.append(f"no result for {waiting}")
+    return found
+
+
+def items_layout(items: Any) -> Layout:
+    """Return the layout of items of the Responses API."""
+    found: Layout = []
+    for item in items:
+        kind = item.get("type", "message")
+        if kind.endswith("_output"):
+            found.append(("result", item["call_id"]))
+        elif kind.endswith("_call"):
+            found.append(("call", item["call_id"]))
+        else:
+            content = item["content"]
+            text = content if isinstance(content, str) else content[0].get("text", "")
+            found.append(("note" if is_note(text) else item["role"], ""))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from integrations._driver import CAPABILITIES, Driver, modules, version_of
+from integrations._driver import CAPABILITIES, Driver, modules, only, version_of
 
 _verified: dict[tuple[str, str], Counter[str]] = {}
 
@@ -22,6 +22,9 @@ def _drivers() -> list[Any]:
             found.append(pytest.param(module, id=name, marks=pytest.mark.missing))
         else:
             found += [pytest.param(driver, id=driver.name) for driver in module.DRIVERS]
+    if only() is not None and not found:
+        msg = f"REPEATGUARD_FRAMEWORK={only()}: there is no such module among the drivers"
+        raise pytest.UsageError(msg)
     return found
 
 

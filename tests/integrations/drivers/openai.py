@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import openai
 
-from integrations._driver import Ask, Driver, Layout, Mode, Record, Step, faults
+from integrations._driver import Ask, Driver, Layout, Mode, Record, Step, faults, items_layout
 from repeatguard_sdk.integrations._history import is_note
 from repeatguard_sdk.integrations.openai import ChatGuard, ResponsesGuard
 
@@ -27,10 +27,12 @@ class Provider:
         self.script = list(script)
         self.layout = layout
         self.requests = 0
+        self.sent: Layout = []
 
     def next(self, history: Any) -> Step:
         self.requests += 1
-        wrong = faults(self.layout(history))
+        self.sent = self.layout(history)
+        wrong = faults(self.sent)
         if wrong:
             raise ValueError("; ".join(wrong))
         return self.script.pop(0) if self.script else "done"
@@ -128,7 +130,7 @@ class HandLoop:
             else:
                 self.play(functions, dict(guard or {}), stream=mode == "stream")
         finally:
-            self.record.requests = self.provider.requests
+            self.record.requests, self.record.sent = self.provider.requests, self.provider.sent
             self.record.layout = self.layout(self.record.history)
             self.record.results = self.results(self.record.history)
         return self.record
@@ -245,21 +247,6 @@ class ChatDriver(HandLoop):
             messages += await chat.atool_messages(message)
         self.record.stopped = chat.run.over
         chat.close()
-
-
-def items_layout(items: Any) -> Layout:
-    found: Layout = []
-    for item in items:
-        kind = item.get("type", "message")
-        if kind.endswith("_output"):
-            found.append(("result", item["call_id"]))
-        elif kind.endswith("_call"):
-            found.append(("call", item["call_id"]))
-        else:
-            content = item["content"]
-            text = content if isinstance(content, str) else content[0].get("text", "")
-            found.append(("note" if is_note(text) else item["role"], ""))
-    return found
 
 
 class ResponsesDriver(HandLoop):
