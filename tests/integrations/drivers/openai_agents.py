@@ -7,13 +7,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from agents import Agent, RunContextWrapper, Runner, function_tool
+from agents import Agent, FunctionTool, RunContextWrapper, Runner, function_tool
 from agents.items import ToolApprovalItem
 from agents.run_config import RunConfig
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 
 from integrations._driver import Driver, Mode, Record, Step, faults, items_layout
 from repeatguard_sdk.integrations.openai_agents import AgentStopped, RepeatGuard
+
+
+NO_ANNOTATIONS = "this version does not keep the annotations of a server's tool"
 
 
 class Pause(Exception):
@@ -28,6 +31,7 @@ class AgentsDriver:
     distribution: ClassVar[str] = "openai-agents"
     cannot: ClassVar[Mapping[str, str]] = {
         "retry": "the framework delivers a call once",
+        **({} if hasattr(FunctionTool, "mcp_annotations") else {"annotations": NO_ANNOTATIONS}),
     }
 
     def tool(self, function: Callable[..., Any], *, name: str | None = None) -> Any:
