@@ -8,11 +8,11 @@ import os
 import shutil
 import subprocess
 import tarfile
-import tomllib
 import zipfile
 from pathlib import Path
 
 import nox
+import tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".nox"

@@ -15,7 +15,6 @@ from agents.testing import ModelStep, ScriptedModel, assistant_message, function
 from integrations._driver import Driver, Mode, Record, Step, faults, items_layout
 from repeatguard_sdk.integrations.openai_agents import AgentStopped, RepeatGuard
 
-
 NO_ANNOTATIONS = "this version does not keep the annotations of a server's tool"
 
 
