@@ -102,9 +102,12 @@ class Conversation:
         *,
         annotations: Any = None,
         description: str = "",
+        by_name: bool = False,
     ) -> Known:
         """Return what is known of a tool; the parameters are those of `Records.of`."""
-        return self.records.of(name, function, annotations=annotations, description=description)
+        return self.records.of(
+            name, function, annotations=annotations, description=description, by_name=by_name
+        )
 
     def next_turn(
         self,

@@ -64,7 +64,10 @@ class Loop:
         if self._offered_to is conversation.run:
             return
         self._offered_to = conversation.run
-        self._known = {name: conversation.known(name, f) for name, f in self._functions.items()}
+        self._known = {
+            name: conversation.known(name, function, by_name=True)
+            for name, function in self._functions.items()
+        }
         conversation.offer(self._known.items())
         self._dispatch = {
             name: (_with_signature(known, self._functions[name]), self._functions[name])

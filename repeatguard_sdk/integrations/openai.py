@@ -6,7 +6,7 @@ spoke, and says when the loop must end. Any client of these APIs will do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
 
 from repeatguard_sdk._recalling import PastCall
@@ -135,6 +135,52 @@ class ResponsesGuard(_Guard):
         """Execute the calls as `tool_outputs` does, at once, awaiting coroutine functions."""
         items = _get(response, "output") or ()
         return self._as_items(await self._loop.aanswer(_asked_in_items(items)), items)
+
+    def watch(self, turns: Any, items: list[Any] | None = None) -> Generator[Any, None, None]:
+        """Guard a `ResponsesToolRunner`: yield its turns, each with its results, and end before it loops.
+
+        The guard executes the functions and hands the results to the turn, so that each of them must be
+        registered with ``allow_output_override=True``.
+
+        Args:
+            turns: what `runner.iterate(client, params)` returned.
+            items: the input so far, as for `next_turn`; gets what each turn adds to it.
+        """
+        history = [] if items is None else items
+        try:
+            while self.next_turn(items):
+                turn = next(turns, None)
+                if turn is None:
+                    return
+                outputs = [] if turn.final else self.tool_outputs(turn.response)
+                self._supply(turn, outputs, history)
+                yield turn
+        finally:
+            # Not left to the collector: the runner is busy until then.
+            turns.close()
+
+    async def awatch(self, turns: Any, items: list[Any] | None = None) -> AsyncGenerator[Any, None]:
+        """Guard an `AsyncResponsesToolRunner` as `watch` does the other one."""
+        history = [] if items is None else items
+        try:
+            while self.next_turn(items):
+                turn = await anext(turns, None)
+                if turn is None:
+                    return
+                outputs = [] if turn.final else await self.atool_outputs(turn.response)
+                self._supply(turn, outputs, history)
+                yield turn
+        finally:
+            await turns.aclose()
+
+    @staticmethod
+    def _supply(turn: Any, outputs: list[dict[str, Any]], history: list[Any]) -> None:
+        results = [item for item in outputs if item.get("type") != "message"]
+        if results:
+            turn.supply_outputs(results)
+        for note in outputs[len(results) :]:
+            turn.append_user_text(note["content"][0]["text"])
+        history += [*turn.response.output, *outputs]
 
     def _as_items(self, answered: list[Answered], items: Sequence[Any]) -> list[dict[str, Any]]:
         kinds = {_get(item, "call_id"): _get(item, "type") for item in items}
