@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -182,7 +183,7 @@ def _by_name(tools: Tools, conversation: Conversation) -> dict[str, Callable[...
 def _with_signature(known: Known, function: Callable[..., Any]) -> Tool:
     """Return the record to check arguments by: of a tool that nobody declared, its own signature."""
     tool = known.tool
-    if known.guards_itself:
+    if known.guards_itself and not isinstance(function, functools.partial):
         return tool
     try:
         signature = inspect.signature(function)
