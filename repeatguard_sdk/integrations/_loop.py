@@ -183,7 +183,8 @@ def _by_name(tools: Tools, conversation: Conversation) -> dict[str, Callable[...
 def _with_signature(known: Known, function: Callable[..., Any]) -> Tool:
     """Return the record to check arguments by: of a tool that nobody declared, its own signature."""
     tool = known.tool
-    if known.guards_itself and not isinstance(function, functools.partial):
+    partial: Any = functools.partial
+    if known.guards_itself and not isinstance(function, partial):
         return tool
     try:
         signature = inspect.signature(function)

@@ -20,6 +20,7 @@ import wrapt
 
 from repeatguard_sdk._recalling import PastCall
 from repeatguard_sdk._scope import Inside, active
+from repeatguard_sdk._toolset import undeclared
 from repeatguard_sdk.exceptions import EndedRun, StuckError
 from repeatguard_sdk.integrations._conversation import Conversation, Settings
 from repeatguard_sdk.integrations._framework import load
@@ -161,7 +162,7 @@ class _Task:
         self.conversation = Conversation(settings)
         self.known: dict[str, tuple[Known, Any]] = {}
         self._expected: dict[str, Any] = {}
-        self._agents: set[int] = set()
+        self._servers_tools: dict[int, list[Any]] = {}
 
     @staticmethod
     def _place(context: Any) -> tuple[int, int]:
@@ -210,24 +211,29 @@ class _Task:
     # -- tools -----------------------------------------------------------------------------------
 
     async def offer(self, context: Any, agent: Any) -> None:
-        """Tell which tools the model is given."""
-        tools = list(agent.tools)
-        if getattr(agent, "mcp_servers", None) and id(agent) not in self._agents:
-            self._agents.add(id(agent))
+        """Tell which tools the model is given: those of the agent whose turn it is."""
+        tools = [*agent.tools, *await self._of_servers(context, agent)]
+        known = [(tool.name, self.know(tool)) for tool in tools if hasattr(tool, "on_invoke_tool")]
+        handoffs = [
+            (name, Known(undeclared(name, "final", about), guards_itself=False))
+            for name, about in map(_described, agent.handoffs)
+        ]
+        self.conversation.offer([*known, *handoffs])
+
+    async def _of_servers(self, context: Any, agent: Any) -> list[Any]:
+        """Return the tools of the agent's MCP servers; asked once, for a server may be far away."""
+        if not getattr(agent, "mcp_servers", None):
+            return []
+        if id(agent) not in self._servers_tools:
             try:
-                # Asked once an agent: a server may be far away.
-                tools = await agent.get_all_tools(context)
+                self._servers_tools[id(agent)] = await agent.get_mcp_tools(context)
             except Exception:
                 # The framework will say what is wrong with the server.
-                tools = list(agent.tools)
-        for tool in tools:
-            self.know(tool)
-        self.conversation.offer((name, known) for name, (known, _) in self.known.items())
+                return []
+        return self._servers_tools[id(agent)]
 
-    def know(self, tool: Any) -> Known | None:
-        """Return what is known of a tool; `None` for one that the provider runs."""
-        if not hasattr(tool, "on_invoke_tool"):
-            return None
+    def know(self, tool: Any) -> Known:
+        """Return what is known of a function tool."""
         known, before = self.known.get(tool.name, (None, None))
         if known is None or before is not tool:
             known = self.conversation.known(
@@ -243,7 +249,7 @@ class _Task:
 
     def expect(self, agent: Any, output: Sequence[Any]) -> None:
         """Remember what the model asked for."""
-        handoffs = {_handoff_name(each) for each in agent.handoffs}
+        handoffs = {_described(each)[0] for each in agent.handoffs}
         for item in output:
             if _get(item, "type") == "function_call" and _get(item, "name") not in handoffs:
                 self._expected[_get(item, "call_id")] = item
@@ -333,9 +339,12 @@ def _is_message(item: Any) -> bool:
     return _get(item, "role") == "user" and not is_note(_text_of(item))
 
 
-def _handoff_name(handoff: Any) -> str:
-    name = getattr(handoff, "tool_name", None)
-    return name or str(_agents.Handoff.default_tool_name(handoff))
+def _described(handoff: Any) -> tuple[str, str]:
+    """Return the name of a handoff's tool, and how it reads as an option."""
+    if isinstance(handoff, _agents.Handoff):
+        return handoff.tool_name, handoff.tool_description
+    kind: Any = _agents.Handoff
+    return kind.default_tool_name(handoff), kind.default_tool_description(handoff)
 
 
 def _past(context: Any, items: Sequence[Any], task: _Task) -> list[PastCall]:
