@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import Any
 
 import pytest
@@ -408,7 +409,8 @@ class Stage:
         for effect in EFFECTS:
             self.declare(effect)
         self.run = Run(registry=self.registry)
-        self.run.__enter__()
+        # In a context of its own: no block ends it here.
+        contextvars.copy_context().run(self.run.__enter__)
         self.run.govern()
 
     def declare(self, effect: Any) -> None:

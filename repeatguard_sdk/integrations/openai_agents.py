@@ -70,7 +70,8 @@ class RepeatGuard(_RunHooks):  # type: ignore[misc]
         hooks: hooks of the host's own, called as they would be without the guard.
         is_user: tells a person's message from a machine's, given an input item of role "user";
             default: all of them are a person's.
-        settings: policy, events, memory, registry, effects, deliver, control_flow.
+        settings: policy, events, memory, registry, effects, deliver, control_flow. Delivered as
+            messages, observations stand behind the results in one request, and not in the history.
 
     Raises:
         AgentStuck: out of `Runner.run`, where the run is stuck; inside ``with Run(...)`` the block
