@@ -83,16 +83,14 @@ class Loop:
         self._offer()
         return go_on
 
-    def past(self, asked: Asked, text: str | None, turn: int) -> PastCall | None:
-        """Return a call of the history, `None` for one that never got its result.
+    def past(self, asked: Asked, text: str, turn: int) -> PastCall:
+        """Return a call of the history.
 
         Args:
             asked: the call.
             text: its result as the model read it.
             turn: which response it was in.
         """
-        if text is None:
-            return None
         text = without_note(text)
         call = PastCall(
             tool=asked.name, arguments=asked.arguments, call_id=asked.call_id, turn=turn

@@ -31,12 +31,8 @@ from agents.mcp import MCPServer
 from agents.testing import ScriptedModel, assistant_message, function_call
 from mcp.types import CallToolResult, TextContent, Tool
 
-from repeatguard_sdk.integrations.openai_agents import (
-    AgentStopped,
-    AgentStuck,
-    RepeatGuard,
-    _Task,
-)
+from repeatguard_sdk.integrations._openai_agents_task import Task as GuardedTask
+from repeatguard_sdk.integrations.openai_agents import AgentStopped, AgentStuck, RepeatGuard
 
 QUIET = RunConfig(tracing_disabled=True)
 
@@ -347,5 +343,5 @@ def test_no_run_is_kept(desk: Desk) -> None:
     with pytest.raises(MaxTurnsExceeded):
         run(of, "hello", hooks=desk.guard(), max_turns=2)
     gc.collect()
-    assert {} == _Task._tasks
+    assert {} == GuardedTask._tasks
     assert ["completed"] == [record.reason for record in desk.events.runs]

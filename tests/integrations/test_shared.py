@@ -200,6 +200,18 @@ def test_a_user_after_the_end_begins_anew(desk: Desk) -> None:
     assert 2 == len(desk.ran)
 
 
+def test_a_guard_that_was_closed_begins_anew(desk: Desk) -> None:
+    """A guard that is used after its end opens another run, which knows nothing of the first."""
+    loop = Loop([desk.look_up], desk.settings)
+    for turn in range(2):
+        assert loop.next_turn(users=1, past=list, state=MISSING)
+        (done,) = loop.answer([Asked("look_up", {"word": "loop"}, f"c{turn}")])
+        loop.conversation.close()
+        assert "page of loop" == done.text
+    assert 2 == len(desk.ran)
+    assert 2 == len(desk.events.runs)
+
+
 def test_a_run_that_has_ended_guards_no_more(desk: Desk) -> None:
     """What is read after the block of its run is let through, without an error and uncounted."""
     with Run(registry=desk.registry):
