@@ -263,6 +263,17 @@ def test_a_call_of_the_same_run_inside_a_tool_is_not_counted(desk: Desk) -> None
     assert not desk.events.warnings
 
 
+def test_a_declared_tool_inside_an_undeclared_one_is_one_call(desk: Desk) -> None:
+    """A tool that nobody declared and that calls a declared one is counted once, by the adapter."""
+    loop = Loop({"wrapper": lambda word: desk.look_up(word)}, desk.settings)
+    for _ in range(3):
+        answer(loop, "wrapper", '{"word": "loop"}')
+    assert 3 == loop.conversation.run.calls
+    assert ["loop"] * 2 == desk.ran
+    loop.conversation.close()
+    assert [{"wrapper": 2}] == [dict(run.executed) for run in desk.events.runs]
+
+
 def test_the_context_of_the_host_is_kept(desk: Desk) -> None:
     """What a tool sets in its context is seen behind the call, as without a guard."""
     seen: contextvars.ContextVar[str] = contextvars.ContextVar("seen", default="")
