@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import nox
+import tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".nox"
@@ -45,11 +48,17 @@ LOWEST += ("click==8.1.8",)
 BROWSER = ("chromium", "chromedriver")
 BROWSER_PACKAGES = ("chromium", "chromium-driver")
 
+# The frameworks the adapters live in, as their drivers and examples are called; each has an extra.
+ADAPTERS = ("openai", "openai_agents")
+VERIFIED = WORK / "verified.jsonl"
+
 nox.options.envdir = str(WORK)
 nox.options.error_on_missing_interpreters = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "neighbours"]
 nox.options.sessions += ["page", "ray", "examples", "instructions"]
+nox.options.sessions += [f"{name}_{age}" for name in ADAPTERS for age in ("newest", "oldest")]
+nox.options.sessions += ["verified"]
 
 
 def _pyenv_root() -> Path | None:
@@ -232,3 +241,51 @@ def instructions(session: nox.Session) -> None:
     session.install(str(_wheel(session)))
     session.chdir(_without_the_package(session))
     session.run("python", "tests/benchmarks/instructions.py", "--check", silent=True)
+
+
+def _oldest(extra: str) -> list[str]:
+    """Return the requirements of an extra, each at the oldest version it admits."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted: list[str] = project["optional-dependencies"][extra]
+    return [requirement.split(",")[0].replace(">=", "==") for requirement in wanted]
+
+
+_began: list[str] = []
+
+
+def _adapter(session: nox.Session, name: str, age: str) -> None:
+    """Hold one adapter to the contract, in an environment of its own, and run its example."""
+    extra = name.replace("_", "-")
+    wanted = _oldest(extra) if age == "oldest" else []
+    # Not all that the tests want: frameworks pin what they need of it.
+    session.install(f"{_wheel(session)}[{extra}]", *wanted, "hypothesis>=6.100", "pytest>=8.2")
+    session.chdir(_without_the_package(session))
+    if not _began:
+        # What earlier runs of nox verified is not what this one did.
+        VERIFIED.unlink(missing_ok=True)
+        _began.append(name)
+    asked_for = {"REPEATGUARD_FRAMEWORK": name, "REPEATGUARD_VERIFIED": str(VERIFIED)}
+    session.run("pytest", "-q", "tests/integrations", *session.posargs, env=asked_for)
+    session.run("python", f"examples/{name}_loop.py", silent=True)
+
+
+for _name in ADAPTERS:
+    for _age in ("newest", "oldest"):
+        _session = functools.partial(_adapter, name=_name, age=_age)
+        functools.update_wrapper(_session, _adapter)
+        nox.session(_session, python=NEWEST, name=f"{_name}_{_age}")
+
+
+@nox.session(python=NEWEST)
+def verified(session: nox.Session) -> None:
+    """Print what the adapters' sessions have verified, as the README's table has it."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    lines = VERIFIED.read_text(encoding="utf-8").splitlines() if VERIFIED.exists() else []
+    for line in lines:
+        row = json.loads(line)
+        found.setdefault(row["name"], {})[row["version"]] = row
+    for name, rows in sorted(found.items()):
+        ages = sorted(rows, key=lambda version: [int(part) for part in version.split(".")])
+        passed = ", ".join(str(rows[version].get("passed", 0)) for version in ages)
+        without = ", ".join(str(rows[version].get("not applicable", 0)) for version in ages)
+        session.log(f"| {name} | {', '.join(ages)} | {passed} | {without} |")

@@ -37,6 +37,7 @@ class Admission:
         landed: whether its execution has ended, whatever came of it.
         value: the stored result to answer with, `MISSING` if there is none.
         error: the stored error to raise instead.
+        told: whether `value` is a sentence of ours that stands in for a result.
         reason: why the call never reached its tool.
         fact: the name of the known fact that answers a question.
         began: call and turn where it began, for a finding that is about no call.
@@ -63,6 +64,7 @@ class Admission:
     landed: bool = False
     value: Any = MISSING
     error: BaseException | None = None
+    told: bool = False
     reason: str = ""
     fact: str = ""
     budget: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableSequence
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
@@ -12,6 +12,7 @@ from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._entry import First
 from repeatguard_sdk._firsts import FirstCalls
 from repeatguard_sdk._flight import Landing, wait_for
+from repeatguard_sdk._hosted import hosted_by
 from repeatguard_sdk._identity import Identity
 from repeatguard_sdk._observation import Observation, append_to_result
 from repeatguard_sdk._options import OptionsView
@@ -55,6 +56,10 @@ class CallPath:
         self._reporter = reporter
         self._toolset = toolset
         self._on_stuck = on_stuck
+        # Whether the exit leaves the block by a signal; an adapter ends its framework's loop instead.
+        self._signals = on_stuck != "flag"
+        self._control_flow: tuple[type[BaseException], ...] = ()
+        self._recalling = False
         self._deliver = deliver
         self._inside = Inside(self)
         # Bounded: a host that never asks for them must not pay for them for ever.
@@ -199,6 +204,9 @@ class CallPath:
         identity: Identity | None,
     ) -> Admission | None:
         """Admit a call; `None` lets it through unguarded: the mode is off, or the guard failed."""
+        here = hosted_by(self)
+        if here is not None:
+            tool = here.reach(tool)
         try:
             if self._engine.mode_of(tool.spec) == "off":
                 return None
@@ -207,6 +215,8 @@ class CallPath:
             self._reporter.fault(tool, fault)
             return None
         self._last = call
+        if here is not None:
+            here.admission = call
         if self._reporter.following.waits:
             self._reporter.saw_call(call)
         return call
@@ -245,10 +255,14 @@ class CallPath:
         kwargs: Mapping[str, Any],
         error: BaseException,
     ) -> None:
-        """Settle an error, which the caller raises on; a call that was cancelled counts for nothing."""
+        """Settle an error, which the caller raises on.
+
+        A call that was cancelled counts for nothing, nor does one that a framework's control flow
+        left, such as a wait for an approval.
+        """
         if isinstance(admitted, tuple):
             admitted = self._last = self._engine.promote(admitted, tool, args, kwargs)
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not isinstance(error, self._control_flow):
             self._failed(admitted, error)
         else:
             self._engine.abandon(admitted)
@@ -296,15 +310,24 @@ class CallPath:
         if call.error is not None:
             raise clone_error(call.error) or call.error
         if call.value is not MISSING:
+            if call.told:
+                self._say(call.value)
             return self._with_note(call, call.value)
         if call.observation is not None:
             self._unqueue(call.observation)
-            return call.observation.text
+            return self._say(call.observation.text)
         if call.finding is not None and not call.ends_run:
             # A policy without notes, and no answer in store: something has to be said.
-            return self._observe(call, MISSING).text
+            return self._say(self._observe(call, MISSING).text)
         outcome = self._ended_outcome()
-        return _ENDED_TEXT if outcome is None else ended_text(outcome)
+        return self._say(_ENDED_TEXT if outcome is None else ended_text(outcome))
+
+    def _say(self, sentence: str) -> str:
+        """Answer with a sentence of ours; an adapter must not take it for the tool's result."""
+        here = hosted_by(self)
+        if here is not None:
+            here.spoken = sentence
+        return sentence
 
     def _with_note(self, call: Admission, result: Any) -> Any:
         """Append the observation to a text result, if that is how they are delivered."""
@@ -320,20 +343,30 @@ class CallPath:
         Saying it twice would only teach the model to repeat.
         """
         try:
-            self._queue.remove(observation)
+            self._waiting().remove(observation)
         except (ValueError, IndexError):
             return False
         return True
+
+    def _waiting(self) -> MutableSequence[Observation]:
+        """Return where observations wait: with the framework's call they are about, if there is one."""
+        here = hosted_by(self)
+        if here is None or here.observations is None:
+            return self._queue
+        return here.observations
 
     def _report(self, call: Admission) -> None:
         """Write the observation about a call and tell the sink."""
         if call.finding is None and call.would == call.decision:
             return
+        if self._recalling:
+            # It was said, and reported, when the call was made.
+            return
         engine = self._engine
         speaks = call.finding is not None and not call.silent
         speaks = speaks and call.mode in ("enforce", "advise")
         # An exit speaks through its outcome, unless the model gets to read on.
-        if call.decision == "exit" and self._on_stuck != "flag":
+        if call.decision == "exit" and self._signals:
             speaks = False
         if call.finding is None and call.would == "join":
             return
@@ -342,7 +375,7 @@ class CallPath:
         style = ""
         if speaks:
             call.observation = self._newest = self._observe(call, kept)
-            self._queue.append(call.observation)
+            self._waiting().append(call.observation)
             chosen = engine.policy.style
             style = chosen if isinstance(chosen, str) else "custom"
         self._reporter.intervention(call, result=kept, style=style)
@@ -373,7 +406,7 @@ class CallPath:
 
     def _leave(self) -> None:
         """Leave the run's block, unless that has to wait or is not wanted."""
-        if self._on_stuck != "flag" and self._engine.may_leave():
+        if self._signals and self._engine.may_leave():
             raise StuckSignal.of(self)
 
     def _ended_outcome(self) -> Outcome | None:

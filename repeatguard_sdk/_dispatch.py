@@ -44,7 +44,7 @@ def prepare(
     if found is None:
         return Unfit(None, as_mapping(arguments), _unknown(name, tools))
     tool, function = found
-    parsed = _parse(arguments)
+    parsed = parse_arguments(arguments)
     if isinstance(parsed, str):
         return Unfit(tool, {"arguments": arguments}, parsed)
     misfit = _misfit(tool, function, parsed)
@@ -82,7 +82,7 @@ def as_mapping(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
     return arguments if isinstance(arguments, Mapping) else {"arguments": arguments}
 
 
-def _parse(arguments: Mapping[str, Any] | str | None) -> dict[str, Any] | str:
+def parse_arguments(arguments: Mapping[str, Any] | str | None) -> dict[str, Any] | str:
     """Return the arguments, or a sentence that says what is wrong with them."""
     if arguments is None:
         return {}

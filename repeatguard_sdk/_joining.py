@@ -85,6 +85,7 @@ def _tell(call: Admission, number: int) -> bool:
     spec = call.tool.spec
     if spec.effect not in CHANGING_EFFECTS and not spec.repeatable:
         return False
+    call.told = True
     call.value = (
         f"{first_line(spec.name, 64)} was already run for this, at call {number}. "
         "Its result was not kept, and it was not done a second time."

@@ -81,6 +81,7 @@ class Reporter:
         self._started = 0.0
         self._interventions = 0
         self._faulted = False
+        self._bypassed: set[str] = set()
         self.clock_warned = False
 
     @property
@@ -168,6 +169,12 @@ class Reporter:
                 f"the state given to run.turn changed only in {names}, which looks like a clock "
                 f"or a random id; write run.turn(state=..., ignore={list(fields)!r})",
             )
+
+    def warn_bypassed(self, tool: str, fix: str) -> None:
+        """Say, once a tool, that its calls do not go through its guard, and what to write instead."""
+        if tool not in self._bypassed:
+            self._bypassed.add(tool)
+            self._warn(tool, f"a call went past the guard of this tool: {fix}")
 
     def fault(self, tool: Tool, error: Exception) -> None:
         """Say, once a run, that the guard itself went wrong; the call was let through."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from repeatguard_sdk._adapting import AdaptedCalls
 from repeatguard_sdk._admission import first_decision
 from repeatguard_sdk._arguments import check_options
 from repeatguard_sdk._binding import bind
@@ -19,7 +20,7 @@ from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._identity import fact_name, identify
 from repeatguard_sdk._memory import Memory
 from repeatguard_sdk._messages import messages
-from repeatguard_sdk._named_calls import ENDED, NEW, OPEN, NamedCalls
+from repeatguard_sdk._named_calls import ENDED, NEW, OPEN
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._policy import Policy, mode_from_environment
@@ -43,7 +44,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _WAIT_FOR_SINK, _WAIT_ON_LOOP = 1.0, 0.05
 
 
-class Run(NamedCalls):
+class Run(AdaptedCalls):
     """One agent task: every decorated tool called inside its block is counted before it runs.
 
     A run serves many threads and tasks at once; two runs never see each other. Entered once, by

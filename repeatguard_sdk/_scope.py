@@ -104,8 +104,20 @@ class StuckSignal(BaseException):
         return "the run ended; see run.outcome"
 
 
+# An adapter ends its framework's loop with an exception of that framework's kind; this attribute of
+# it says whose stop it is.
+_STOPPED_RUN = "__repeatguard_run__"
+
+
+def mark_stop(error: BaseException, run: Any) -> None:
+    """Say that an error is the stop of a run: its block takes it, as it takes its own signal."""
+    setattr(error, _STOPPED_RUN, run)
+
+
 def _is_signal_of(error: BaseException, run: Any) -> bool:
-    return isinstance(error, StuckSignal) and error.run is run
+    if isinstance(error, StuckSignal):
+        return error.run is run
+    return getattr(error, _STOPPED_RUN, None) is run
 
 
 def take_signal(error: BaseException | None, run: Any) -> tuple[bool, BaseException | None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding, repeated
-from repeatguard_sdk._canonical import comparable, comparable_error, is_flat
+from repeatguard_sdk._canonical import comparable, comparable_error, is_flat, text_token
 from repeatguard_sdk._copies import Stored, clone_error, store
 from repeatguard_sdk._entry import Entry, ToolState
 from repeatguard_sdk._identity import FOLDED_EFFECTS
@@ -16,11 +16,14 @@ from repeatguard_sdk._key import CompiledKey
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._spec import ToolSpec
-from repeatguard_sdk._types import CHANGING_EFFECTS
+from repeatguard_sdk._types import CHANGING_EFFECTS, is_tuple
 from repeatguard_sdk.detectors import cycle as cycles
 from repeatguard_sdk.detectors import repeat, same_outcome
-from repeatguard_sdk.exceptions import RepeatedFailure
+from repeatguard_sdk.exceptions import RecalledFailure, RepeatedFailure
 
+# Stands for the type of an error in its identity where the type is not known.
+_RECALLED = "recalled"
+_NO_TEXT = text_token("")
 # A write that returns nothing has done its work, and a poll that finds nothing will find something.
 _FINDING_EFFECTS = frozenset({"read", "ask", "unknown"})
 
@@ -79,6 +82,8 @@ def failure(error: Exception, spec: ToolSpec) -> Settled:
         twin = RepeatedFailure(f"{type(error).__name__}: {_text_of(error)}")
     transient = isinstance(error, spec.transient)
     token = comparable_error(error)
+    if isinstance(error, RecalledFailure):
+        token = (_RECALLED, _text_token(token))
     if transient:
         # The numbers of a transient error are attempts, delays and ports: noise.
         token = (type(error).__qualname__, _DIGITS.sub("#", _text_of(error)))
@@ -148,12 +153,21 @@ def record(ledger: Ledger, policy: Policy, call: Admission, outcome: Settled) ->
 
 
 def _same_answer(entry: Entry, outcome: Settled) -> bool:
-    return (
-        entry.seen
-        and entry.failed == outcome.failed
-        and outcome.token is not None
-        and entry.token == outcome.token
-    )
+    if not entry.seen or entry.failed != outcome.failed or outcome.token is None:
+        return False
+    if outcome.failed and _RECALLED in (_kind(entry.token), _kind(outcome.token)):
+        # A history tells the text of an error and not its type, or not even that.
+        texts = {_text_token(entry.token), _text_token(outcome.token)}
+        return len(texts) == 1 or _NO_TEXT in texts
+    return entry.token == outcome.token
+
+
+def _kind(token: Hashable) -> Hashable:
+    return token[0] if is_tuple(token) and token else None
+
+
+def _text_token(token: Hashable) -> Hashable:
+    return token[1] if is_tuple(token) and len(token) > 1 else token
 
 
 def _compare(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from repeatguard_sdk._key import compile_key
+from repeatguard_sdk._portable import raw_function
 from repeatguard_sdk._registry import Registry, Tool
 from repeatguard_sdk._spec import ToolSpec, find_record
+from repeatguard_sdk._types import Effect
 from repeatguard_sdk.exceptions import DuplicateToolError, ToolDeclarationError
+
+# What a model gives to a tool that nobody declared: any arguments, each by name.
+_BY_NAME = inspect.Signature([inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)])
 
 
 class Toolset:
@@ -25,6 +31,15 @@ class Toolset:
     def __init__(self, tools: Iterable[Any] | None, registry: Registry) -> None:
         self._registry = registry
         self._given = None if tools is None else _by_name(tools)
+        self._offered: dict[str, Tool] | None = None
+
+    def offer(self, tools: Iterable[Tool]) -> None:
+        """Take the tools an adapter sees the model is given, declared or not.
+
+        From here on the options are made of them: what the host said of its tools may be more than
+        one agent of several has, and knows no tool that comes from a server.
+        """
+        self._offered = {tool.spec.name: tool for tool in tools}
 
     def by_name(self) -> Mapping[str, tuple[Tool, Callable[..., Any]]]:
         """Return each tool and what to call for it."""
@@ -38,16 +53,28 @@ class Toolset:
 
     def specs(self) -> list[ToolSpec]:
         """Return the declarations in the order the model was given them."""
+        if self._offered is not None:
+            return [tool.spec for tool in self._offered.values()]
         if self._given is not None:
             return [tool.spec for tool, _ in self._given.values()]
         return [tool.spec for tool in self._registry]
 
     def find(self, name: str) -> Tool | None:
         """Return a tool by name."""
+        if self._offered is not None and name in self._offered:
+            return self._offered[name]
         if self._given is not None:
             found = self._given.get(name)
             return found[0] if found is not None else None
         return self._registry.get(name)
+
+    def find_by_function(self, function: Any) -> Tool | None:
+        """Return the tool whose function this is, without its guard."""
+        raw = raw_function(function)
+        for tool, guard in self.by_name().values():
+            if raw_function(getattr(guard, "__wrapped__", None)) is raw:
+                return tool
+        return None
 
 
 def _by_name(tools: Iterable[Any]) -> dict[str, tuple[Tool, Callable[..., Any]]]:
@@ -76,9 +103,15 @@ def _named(function: Any) -> tuple[str, tuple[Tool, Callable[..., Any]]]:
     return tool.spec.name, (tool, function)
 
 
-def undeclared(name: str) -> Tool:
-    """Return a stand-in for a tool that nobody declared: it may change anything."""
-    spec = ToolSpec(name=name, effect="unknown")
+def undeclared(name: str, effect: Effect = "unknown", option: str = "") -> Tool:
+    """Return a stand-in for a tool that nobody declared.
+
+    Args:
+        name: the name the model sees.
+        effect: it may change anything, unless somebody knows better.
+        option: how it reads in a list of options.
+    """
+    spec = ToolSpec(name=name, effect=effect, option=option, signature=_BY_NAME)
     return Tool(spec=spec, keys=compile_key(spec), is_async=False)
 
 

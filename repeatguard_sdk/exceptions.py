@@ -89,6 +89,10 @@ class RepeatedFailure(RepeatGuardError):
     """Stands for a stored error that could not be rebuilt; its text is the text of that error."""
 
 
+class RecalledFailure(RepeatedFailure):
+    """Stands for an error that only the text in a conversation's history is known of."""
+
+
 class StuckError(RepeatGuardError):
     """Raised at the boundary of a run that ended stuck, under ``on_stuck="raise"``.
 

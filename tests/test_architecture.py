@@ -24,12 +24,13 @@ TOP = "repeatguard_sdk"
 # text, 3 rules and ends, 4 the run, 5 the decorator, 6 what is built on both, 7 the command line).
 LEVELS = """
 0.0  _types exceptions _forking _portable _scope _text
-1.0  _binding _call _copies _ladder _options _ring _slot _spec _walk
+1.0  _binding _call _copies _hosted _ladder _options _ring _slot _spec _walk
 1.1  _encode _flight _rules _shown _wording
 1.2  _canonical _entry _event _suspicion
 1.3  _key
 2.0  _ledger _observation _registry
 2.1  _admission _dispatch _emitting _identity _memory _messages _redaction _toolset
+2.2  _recalling
 3.0  _following _outcome detectors sinks
 3.1  _default_sink _policy events
 3.2  _arguments _joining _reporting _settling _speaking
@@ -38,9 +39,10 @@ LEVELS = """
 3.5  _firsts _refusing _reviewing _turning
 4.0  _calling
 4.1  _named_calls
-4.2  _run
+4.2  _adapting
+4.3  _run
 5.0  _scripted _tool
-6.0  audit report testing
+6.0  audit integrations report testing
 7.0  cli
 7.1  __main__
 """
@@ -142,14 +144,14 @@ def test_no_cycles() -> None:
     graphlib.TopologicalSorter(files).prepare()
 
 
-def test_detectors_import_no_sibling() -> None:
-    """The detectors, one file each, do not know each other."""
+def test_files_of_one_kind_do_not_know_each_other() -> None:
+    """The detectors and the adapters, one file each, import no sibling but what is named as shared."""
     wrong = [
         (path.name, name)
         for path, tree in SOURCES.items()
-        if path.parent == PACKAGE / "detectors"
+        if path.parent.name in ("detectors", "integrations")
         for name, _ in imports(tree)
-        if ours(name) == module_of(path)
+        if ours(name) == module_of(path) and not name.rpartition(".")[2].startswith("_")
     ]
     assert [] == wrong
 
