@@ -116,7 +116,9 @@ def with_notes(call: ToolCall, result: Any) -> Any:
         return result
     if returned is None:
         return _messages.ToolReturn(return_value=result, content=note)
-    before: Any = returned.content or ()
+    before: Any = returned.content
+    if not before:
+        return dataclasses.replace(returned, content=note)
     content: list[Any] = [before, note] if isinstance(before, str) else [*before, note]
     return dataclasses.replace(returned, content=content)
 

@@ -202,7 +202,8 @@ class _Task:
         self._settings = settings
         self._is_user = is_user
         self._tools: dict[str, Any] = {}
-        self._begun = False
+        # Whether the history was taken up, and whether the model was asked.
+        self._begun = self._asked = False
         # Calls whose results are on their way through the hooks, and those put off.
         self._under_way: dict[str, list[ToolCall]] = {}
         self._put_off: set[str] = set()
@@ -271,20 +272,22 @@ class _Task:
         if calls is None:
             # It was answered in front of the tool, by another capability or a person.
             self._begin(ctx.messages)
-            calls = [await self._made_elsewhere(call, args, result)]
+            on_purpose = call.tool_call_id in self._put_off
+            calls = [await self._made_elsewhere(call, args, result, on_purpose=on_purpose)]
         for made in calls:
             result = with_notes(made, result)
         if beside(result) is not None:
             self._given.append(beside(result))
         return result
 
-    async def _made_elsewhere(self, part: Any, args: Any, result: Any) -> ToolCall:
-        """Count a call whose result came without its tool."""
+    async def _made_elsewhere(
+        self, part: Any, args: Any, result: Any, *, on_purpose: bool
+    ) -> ToolCall:
+        """Count a call whose result came without its tool; not on purpose that is warned of."""
         name, call_id = part.tool_name, part.tool_call_id
         known = self._know(name)
         external = known is not None and self._tools[name].tool_def.kind == "external"
-        if known is not None and (external or call_id in self._put_off):
-            # On purpose, so that there is nothing to warn of.
+        if known is not None and (external or on_purpose):
             known = known._replace(guards_itself=False, fix="")
         call = self.conversation.call(name, args, call_id, known)
         self._ids.add(call_id)
@@ -304,7 +307,7 @@ class _Task:
         self._offer(parameters.function_tools)
         outputs = {each.name for each in parameters.output_tools}
         notes = await self._settle(messages, outputs)
-        self._begun = True
+        self._begun = self._asked = True
         go_on = self.conversation.next_turn(
             users=self._users(messages), past=lambda: self._past(messages)
         )
@@ -353,7 +356,11 @@ class _Task:
         if outcome == "interrupted":
             return []
         if outcome == "success":
-            call = await self._made_elsewhere(part, part.args, answer.content)
+            # Before the first request here: what a person or another program gave for a call put off.
+            on_purpose = not self._asked or part.tool_call_id in self._put_off
+            call = await self._made_elsewhere(
+                part, part.args, answer.content, on_purpose=on_purpose
+            )
             note = call.note_text()
         else:
             self._ids.add(part.tool_call_id)

@@ -74,7 +74,7 @@ class PydanticAIDriver:
             """Count the letters of a word."""
             return body(word)
 
-        return Tool(typed, include_return_schema=True)
+        return Tool(typed)
 
     def wrong_order(self, guard: Callable[..., Any], function: Callable[..., Any]) -> Any:
         agent: Agent[None, Any] = Agent(FunctionModel(lambda *_: ModelResponse(parts=[])))
