@@ -645,8 +645,8 @@ def test_tools_without_a_function(desk: Desk) -> None:
 
 def test_an_mcp_server(desk: Desk) -> None:
     """Tools of an MCP server may change anything, unless its annotations or the host say more."""
-    mcp = pytest.importorskip("pydantic_ai.mcp")
-    servers = pytest.importorskip("fastmcp.server.server")
+    mcp = pytest.importorskip("pydantic_ai.mcp", exc_type=ImportError)
+    servers = pytest.importorskip("fastmcp.server.server", exc_type=ImportError)
     if not hasattr(mcp, "MCPToolset"):
         pytest.skip("this version has no MCPToolset")
     server = servers.FastMCP("books")
