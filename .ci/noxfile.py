@@ -26,6 +26,8 @@ NEIGHBOUR_TESTS = ("test_canonical.py", "test_messages.py", "test_trio.py")
 
 # The frameworks the adapters live in, as their drivers and examples are called; each has an extra.
 ADAPTERS = ("openai", "openai_agents", "pydantic_ai")
+# What the own cases of an adapter need beside its extra; at the oldest version they are skipped.
+BESIDE = {"pydantic_ai": ("pydantic-ai-slim[mcp]", "fastmcp-slim[server]")}
 VERIFIED = WORK / "verified.jsonl"
 
 nox.options.envdir = str(WORK)
@@ -206,7 +208,7 @@ def _oldest(extra: str) -> list[str]:
 def _adapter(session: nox.Session, name: str, age: str) -> None:
     """Hold one adapter to the contract, in an environment of its own, and run its example."""
     extra = name.replace("_", "-")
-    wanted = _oldest(extra) if age == "oldest" else []
+    wanted = _oldest(extra) if age == "oldest" else BESIDE.get(name, ())
     session.install(f"{_wheel(session)}[tests,{extra}]", *wanted)
     session.chdir(_without_the_package(session))
     asked_for = {"REPEATGUARD_FRAMEWORK": name, "REPEATGUARD_VERIFIED": str(VERIFIED)}
