@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -116,7 +117,7 @@ class RepeatGuard(_AbstractCapability):  # type: ignore[misc]
         given = Settings(**settings)
         self._settings = attrs.evolve(given, control_flow=(*given.control_flow, *_PAUSES))
         self._is_user: Callable[[Any], bool] = is_user or _anybody
-        self.task: _Task | None = None
+        self._task: _Task | None = None
 
     def get_ordering(self) -> Any:
         """Ask to be around the others, so that what they make of a result or an error is seen."""
@@ -138,7 +139,7 @@ class RepeatGuard(_AbstractCapability):  # type: ignore[misc]
             return await handler()
         # Never reset: the framework hands it to the caller, and a run's id is of no use afterwards.
         _guarded.set(ctx.run_id)
-        task = self.task = _Task(self._settings, self._is_user)
+        task = self._task = _Task(self._settings, self._is_user)
         try:
             result = await handler()
         except BaseException as error:
@@ -149,17 +150,17 @@ class RepeatGuard(_AbstractCapability):  # type: ignore[misc]
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Mark the next turn, or end the loop."""
-        if self.task is not None:
-            await self.task.next_turn(ctx, request_context)
+        if self._task is not None:
+            await self._task.next_turn(ctx, request_context)
         return request_context
 
     async def after_tool_execute(
         self, ctx: Any, *, call: Any, tool_def: Any, args: Any, result: Any
     ) -> Any:
         """Put what there is to say behind a result."""
-        if self.task is None or self.task.is_inside:
+        if self._task is None or self._task.is_inside:
             return result
-        return await self.task.answered(ctx, call, args, result)
+        return await self._task.answered(ctx, call, args, result)
 
 
 @dataclasses.dataclass
@@ -170,13 +171,13 @@ class _GuardedToolset(_WrapperToolset):  # type: ignore[misc]
 
     async def get_tools(self, ctx: Any) -> dict[str, Any]:
         tools: dict[str, Any] = await self.wrapped.get_tools(ctx)
-        task: _Task | None = self.capability.task
+        task: _Task | None = self.capability._task
         if task is not None:
             task.meet(tools)
         return tools
 
     async def call_tool(self, name: str, tool_args: Any, ctx: Any, tool: Any) -> Any:
-        task: _Task | None = self.capability.task
+        task: _Task | None = self.capability._task
 
         async def execute() -> Any:
             return await self.wrapped.call_tool(name, tool_args, ctx, tool)
@@ -306,7 +307,13 @@ class _Task:
         parameters = request_context.model_request_parameters
         self._offer(parameters.function_tools)
         outputs = {each.name for each in parameters.output_tools}
-        notes = await self._settle(messages, outputs)
+        # What was answered before the user spoke is no matter of this run.
+        spoken = not self._asked and ctx.prompt is not None
+        notes = [] if spoken else await self._settle(messages, outputs)
+        for call in itertools.chain.from_iterable(self._under_way.values()):
+            # Another capability did not let the result through.
+            call.leave_notes()
+        self._under_way.clear()
         self._begun = self._asked = True
         go_on = self.conversation.next_turn(
             users=self._users(messages), past=lambda: self._past(messages)

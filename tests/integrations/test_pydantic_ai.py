@@ -714,6 +714,25 @@ def test_a_capability_that_refuses(desk: Desk) -> None:
     assert 4 == len(answers(stop.all_messages()))
 
 
+class Discarding(AbstractCapability[Any]):
+    """Lets no result through."""
+
+    async def after_tool_execute(self, ctx: Any, **_: Any) -> Any:
+        raise ModelRetry("that will not do")
+
+
+def test_a_capability_that_discards_results(desk: Desk) -> None:
+    """Where another capability lets no result through, the note is a message behind all results."""
+    try:
+        result = run(desk.agent(*again(2), capabilities=[Discarding(), desk.guard]), "hello")
+    except ModelRetry:
+        pytest.skip("this version raises to the caller what a hook refuses")
+    assert ["loop"] == desk.bodies
+    assert ["result", "note", "assistant"] == [kind for kind, _ in layout(result.all_messages())][
+        -3:
+    ]
+
+
 def test_what_another_capability_makes_of_an_error(desk: Desk) -> None:
     """A note stands behind the text that another capability made of an error, wherever it is listed."""
 
