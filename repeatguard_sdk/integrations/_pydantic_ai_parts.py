@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from repeatguard_sdk._recalling import PastCall
@@ -37,8 +38,7 @@ def may_be_said(part: Any) -> bool:
     return not any(map(is_note, texts))
 
 
-def answers_in(messages: Sequence[Any]) -> dict[str, Any]:
-    """Return the parts that answer tool calls, by the call's id."""
+def _answers(messages: Iterable[Any]) -> dict[str, Any]:
     return {
         part.tool_call_id: part
         for message in messages
@@ -49,10 +49,12 @@ def answers_in(messages: Sequence[Any]) -> dict[str, Any]:
 
 def answered_calls(messages: Sequence[Any]) -> Iterator[tuple[int, Any, Any]]:
     """Yield each tool call that got an answer: its place among the messages, the call, the answer."""
-    answers = answers_in(messages)
     for place, message in enumerate(messages):
         if message.kind != "response":
             continue
+        # Only up to the next response, which may use the same ids.
+        after = itertools.takewhile(lambda each: each.kind == "request", messages[place + 1 :])
+        answers = _answers(after)
         for part in message.parts:
             if part.part_kind == "tool-call" and part.tool_call_id in answers:
                 yield place, part, answers[part.tool_call_id]

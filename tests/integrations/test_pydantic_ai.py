@@ -583,6 +583,27 @@ def test_a_retry_from_a_store_is_taken_up(desk: Desk) -> None:
     assert [] == desk.bodies
 
 
+@pytest.mark.parametrize("name", ["look_up", "look_down"])
+def test_a_provider_that_uses_ids_again(desk: Desk, name: str) -> None:
+    """The id of an earlier response makes no redelivery of a new call, nor in a history."""
+
+    def respond(messages: list[Any], info: Any) -> ModelResponse:
+        desk.requests.append(messages)
+        if len(desk.requests) in (3, 10):
+            return ModelResponse(parts=[TextPart("done")])
+        return ModelResponse(parts=[ToolCallPart(name, {"word": "loop"}, tool_call_id="call_0")])
+
+    agent: Agent[Any, Any] = Agent(
+        FunctionModel(respond), tools=[desk.look_up], capabilities=[desk.guard], **{RETRIES: 20}
+    )
+    first = run(agent, "hello")
+    assert 1 == notes(first.all_messages())
+    more = stopped(agent, message_history=first.all_messages()[:-1])
+    limit = {"look_up": 3, "look_down": 4}[name]
+    assert limit == len(answers(more.all_messages()))
+    assert ["loop"] * (name == "look_up") == desk.bodies
+
+
 # -- tools and toolsets ----------------------------------------------------------------------------
 
 
