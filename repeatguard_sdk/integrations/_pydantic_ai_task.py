@@ -131,8 +131,10 @@ class AgentTask:
             return await call.aguard(execute)
         except (ModelRetry, ToolFailed) as error:
             self._under_way.pop(call_id, None)
-            kind = ModelRetry if isinstance(error, ModelRetry) else ToolFailed
-            raise kind(call.answer(str(error))) from error
+            text = call.answer(str(error))
+            if text == str(error):
+                raise
+            raise (ModelRetry if isinstance(error, ModelRetry) else ToolFailed)(text) from error
         except self._settings.control_flow:
             self._under_way.pop(call_id, None)
             self._ids.counted.discard(self._id(call_id))

@@ -2,7 +2,8 @@
 
 A turn begins where the model is asked; there the loop ends too, with an exception of the framework's
 kind, as it does where a usage limit is exceeded. Every tool is guarded where its toolset is called,
-whoever made it: `@agent.tool`, a toolset, an MCP server.
+whoever made it: `@agent.tool`, a toolset, an MCP server. An agent inside a tool has a run of its own; its
+stop is an error of that tool, which may catch it and go on.
 """
 
 from __future__ import annotations
