@@ -49,7 +49,9 @@ BROWSER = ("chromium", "chromedriver")
 BROWSER_PACKAGES = ("chromium", "chromium-driver")
 
 # The frameworks the adapters live in, as their drivers and examples are called; each has an extra.
-ADAPTERS = ("openai", "openai_agents")
+ADAPTERS = ("openai", "openai_agents", "pydantic_ai")
+# What the own cases of an adapter need beside its extra; at the oldest version they are skipped.
+BESIDE = {"pydantic_ai": ("pydantic-ai-slim[mcp]", "fastmcp-slim[server]")}
 VERIFIED = WORK / "verified.jsonl"
 
 nox.options.envdir = str(WORK)
@@ -256,7 +258,7 @@ _began: list[str] = []
 def _adapter(session: nox.Session, name: str, age: str) -> None:
     """Hold one adapter to the contract, in an environment of its own, and run its example."""
     extra = name.replace("_", "-")
-    wanted = _oldest(extra) if age == "oldest" else []
+    wanted = _oldest(extra) if age == "oldest" else list(BESIDE.get(name, ()))
     # Not all that the tests want: frameworks pin what they need of it.
     session.install(f"{_wheel(session)}[{extra}]", *wanted, "hypothesis>=6.100", "pytest>=8.2")
     session.chdir(_without_the_package(session))
