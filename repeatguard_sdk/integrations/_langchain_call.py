@@ -7,9 +7,8 @@ from typing import Any
 
 import wrapt
 
-from repeatguard_sdk.integrations import _langchain_messages as reading
+import repeatguard_sdk.integrations._langchain_messages as reading
 from repeatguard_sdk.integrations._langchain_task import Task
-from repeatguard_sdk.integrations._records import Known
 from repeatguard_sdk.integrations._tool_call import ToolCall
 
 _ObjectProxy: Any = wrapt.ObjectProxy
@@ -44,8 +43,8 @@ class Way:
         self._asked: Mapping[str, Any] = request.tool_call
         self._tool = request.tool
         self._result: Any = None
-        task.begin(reading.messages_in(request.state))
-        known = None if self._tool is None else self._met(request, asynchronous)
+        messages = reading.messages_in(request.state)
+        known = task.begin(messages, request, asynchronous=asynchronous)
         self._guards_itself = known is not None and known.guards_itself
         name, call_id = self._asked["name"], self._asked["id"]
         task.came_by(call_id)
@@ -53,12 +52,6 @@ class Way:
         self.request = request
         if self._guards_itself:
             self.request = request.override(tool=_Addressed(self._tool, self.call))
-
-    def _met(self, request: Any, asynchronous: bool) -> Known:
-        there = getattr(request.runtime, "tools", None)
-        if there:
-            self._task.offer(there, asynchronous=asynchronous)
-        return self._task.know(self._tool, asynchronous)
 
     def keep(self, result: Any) -> Any:
         """Take what the framework made of the tool's result, and return what the guard should keep.

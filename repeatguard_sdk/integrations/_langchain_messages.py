@@ -35,7 +35,7 @@ def text_of(content: Any) -> str:
     """Return the text of a message's content, without a note of ours behind it."""
     if isinstance(content, str):
         return without_note(content)
-    texts = (block if isinstance(block, str) else block.get("text", "") for block in content)
+    texts = (block if isinstance(block, str) else str(block.get("text") or "") for block in content)
     return "".join(text for text in texts if not is_note(text))
 
 
@@ -69,9 +69,16 @@ def is_denied(message: Any) -> bool:
     return message.status == "error" and text_of(message.content).startswith(_REJECTED)
 
 
+def is_cleared(answer: Any) -> bool:
+    """Tell whether the framework's context editing has taken a result from a request."""
+    editing: Any = answer.response_metadata.get("context_editing")
+    return bool(editing and editing.get("cleared"))
+
+
 def reason_in(answer: Any) -> str:
     """Return why a call never reached its tool, without its id, which would make each one another."""
-    return text_of(answer.content).replace(answer.tool_call_id, "...")
+    text = text_of(answer.content)
+    return text.replace(answer.tool_call_id, "...") if answer.tool_call_id else text
 
 
 def past_call(

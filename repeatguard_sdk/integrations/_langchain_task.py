@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import repeatguard_sdk.integrations._langchain_messages as reading
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._scope import active
-from repeatguard_sdk.integrations import _langchain_messages as reading
 from repeatguard_sdk.integrations._conversation import Conversation, Settings
 from repeatguard_sdk.integrations._records import Known
 from repeatguard_sdk.integrations._tool_call import ToolCall
@@ -99,6 +100,7 @@ class Task:
         self._counted: set[str] = set()
         self._late: list[tuple[str, ToolCall]] = []
         self._answered: list[str] = []
+        self._cleared: set[str] = set()
         # Protects the start of a task that begins with several tool calls at once.
         self._lock = threading.RLock()
 
@@ -138,23 +140,37 @@ class Task:
             if not self._known and not self.conversation.run.calls:
                 self._owed = list(recent)
                 return self.conversation.next_turn(users=len(people))
-        return self.conversation.next_turn(
-            users=len(people), past=lambda: self._past(recent, self._counted)
-        )
+        return self.conversation.next_turn(users=len(people), past=lambda: self._past(recent))
 
-    def begin(self, messages: Sequence[Any]) -> None:
-        """Take up a task that begins with a tool call, as after an approval in another process."""
+    def begin(self, messages: Sequence[Any], request: Any, *, asynchronous: bool) -> Known | None:
+        """Take up a task that begins with a tool call, as after an approval in another process.
+
+        Args:
+            messages: the history.
+            request: the framework's account of the call.
+            asynchronous: whether it is made in an event loop.
+
+        Returns:
+            What is known of the tool, `None` for a name that none has.
+        """
         with self._lock:
             if not self._began:
                 self._answered = list(reading.results_in(messages))
                 self.next_turn(messages)
+            tools = getattr(request.runtime, "tools", None)
+            if tools and not self._known:
+                # Nobody told which of them the model is given.
+                self.offer(tools, asynchronous=asynchronous)
+            known = None if request.tool is None else self.know(request.tool, asynchronous)
+            self._recall_owed()
+        return known
 
-    def _past(self, messages: Sequence[Any], counted: set[str]) -> list[Any]:
+    def _past(self, messages: Sequence[Any]) -> list[Any]:
         answers = reading.results_in(messages)
         return [
             reading.past_call(turn, asked, answers[asked["id"]], *self._found(asked["name"]))
             for turn, asked in reading.asked_in(messages)
-            if asked["id"] in answers and asked["id"] in counted
+            if asked["id"] in answers
         ]
 
     def settle(self, messages: Sequence[Any]) -> list[Any]:
@@ -176,10 +192,12 @@ class Task:
             if answer.status == "error":
                 call = self.conversation.call(asked["name"], asked["args"], asked["id"])
                 call.refuse(reading.reason_in(answer), denied=reading.is_denied(answer))
-                late.append((asked["id"], call))
-            elif self.conversation.run.guarding:
+            else:
                 # Somebody else gave its result: a person, or a middleware in front of this one.
-                self.conversation.run.recall(self._past([*messages], {asked["id"]}))
+                known = self.conversation.known(asked["name"])
+                call = self.conversation.call(asked["name"], asked["args"], asked["id"], known)
+                call.guard(functools.partial(reading.kept_of, answer))
+            late.append((asked["id"], call))
         for call_id, call in late:
             answer = changed.get(call_id) or answers.get(call_id)
             noted = None if answer is None else reading.noted(answer, call)
@@ -203,6 +221,17 @@ class Task:
             self.conversation.summary, response_metadata={"repeatguard": reason}
         )
 
+    def lost(self, messages: Sequence[Any]) -> None:
+        """Take note of results that are cleared from a request, though the history has them."""
+        cleared = {
+            call_id
+            for call_id, answer in reading.results_in(messages).items()
+            if reading.is_cleared(answer)
+        }
+        if cleared - self._cleared and self.conversation.run.guarding:
+            self.conversation.run.compacted()
+        self._cleared |= cleared
+
     # -- tools -----------------------------------------------------------------------------------
 
     def offer(self, tools: Sequence[Any], *, asynchronous: bool) -> bool:
@@ -211,13 +240,16 @@ class Task:
         # A provider's own tools are mappings; they are run elsewhere.
         named = [tool for tool in tools if hasattr(tool, "name")]
         conversation.offer((tool.name, self.know(tool, asynchronous)) for tool in named)
+        return self._recall_owed()
+
+    def _recall_owed(self) -> bool:
         with self._lock:
-            owed, self._owed = self._owed, []
-            past = self._past(owed, self._counted)
+            past = self._past(self._owed)
+            self._owed = []
             if past:
-                conversation.run.recall(past)
-                return conversation.next_turn()
-        return not conversation.run.over
+                self.conversation.run.recall(past)
+                return self.conversation.next_turn()
+        return not self.conversation.run.over
 
     def know(self, tool: Any, asynchronous: bool) -> Known:
         """Return what is known of a tool."""

@@ -22,7 +22,7 @@ from typing import Annotated, Any, TypeVar
 
 import attrs
 
-from repeatguard_sdk.integrations import _langchain_messages as reading
+import repeatguard_sdk.integrations._langchain_messages as reading
 from repeatguard_sdk.integrations._conversation import Settings
 from repeatguard_sdk.integrations._framework import load
 from repeatguard_sdk.integrations._langchain_call import Way
@@ -50,8 +50,9 @@ def _can_end(hook: _Hook) -> _Hook:
 class RepeatGuard(_AgentMiddleware):  # type: ignore[misc]
     """Middleware that guards an agent's tool calls and ends its loop when it goes in circles.
 
-    One object serves any number of agents and invocations, also at once. First in the list it sees what
-    the model gets, errors as messages too; anywhere else it works as well.
+    One object serves any number of agents and invocations, also at once. It works anywhere in the list;
+    best behind what changes a request or a call, such as a choice of tools, cleared results or an edit
+    by a person, so that it sees what the model and the tools get.
 
     Args:
         is_user: tells a person's message from a machine's, given a `HumanMessage`; default: all but
@@ -122,6 +123,7 @@ class RepeatGuard(_AgentMiddleware):  # type: ignore[misc]
 
     def _given_tools(self, request: Any, *, asynchronous: bool) -> Any:
         task = self._tasks.of(request.state)
+        task.lost(request.messages)
         if task.offer(request.tools, asynchronous=asynchronous):
             return None
         # What the history holds had to wait for the tools, and it is a loop already.
