@@ -48,7 +48,8 @@ class Way:
         self._guards_itself = known is not None and known.guards_itself
         name, call_id = self._asked["name"], self._asked["id"]
         task.came_by(call_id)
-        self.call = task.conversation.call(name, self._asked["args"], call_id, known)
+        arguments = reading.arguments_of(self._asked, request.state)
+        self.call = task.conversation.call(name, arguments, call_id, known)
         self.request = request
         if self._guards_itself:
             self.request = request.override(tool=_Addressed(self._tool, self.call))

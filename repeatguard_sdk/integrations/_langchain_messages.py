@@ -18,8 +18,11 @@ HumanMessage: Any = _messages.HumanMessage
 AIMessage: Any = _messages.AIMessage
 ToolMessage: Any = _messages.ToolMessage
 
-# How the framework's own human-in-the-loop middleware answers a call that a person rejected.
+# How the framework's own human-in-the-loop middleware answers a call that a person rejected, where it
+# keeps those that a person edited, and what it writes into their results.
 _REJECTED = "User rejected the tool call"
+_EDITED = "hitl_edited_tool_calls"
+_INSTEAD = " Executed instead: "
 
 
 def messages_in(state: Any) -> list[Any]:
@@ -67,6 +70,21 @@ def results_in(messages: Sequence[Any]) -> dict[str, Any]:
 def is_denied(message: Any) -> bool:
     """Tell whether the answer of a call says that a person rejected it."""
     return message.status == "error" and text_of(message.content).startswith(_REJECTED)
+
+
+def arguments_of(asked: Mapping[str, Any], state: Any) -> Any:
+    """Return the arguments that a call is made with: the model's, or those a person gave instead."""
+    if not hasattr(state, "get"):
+        return asked["args"]
+    edited: Any = (state.get(_EDITED) or {}).get(asked["id"])
+    if edited is None or edited["name"] != asked["name"]:
+        return asked["args"]
+    return edited["args"]
+
+
+def is_edited(answer: Any) -> bool:
+    """Tell whether a result is that of another call than the history has, which a person edited."""
+    return _INSTEAD in text_of(answer.content)
 
 
 def is_cleared(answer: Any) -> bool:

@@ -170,7 +170,7 @@ class Task:
         return [
             reading.past_call(turn, asked, answers[asked["id"]], *self._found(asked["name"]))
             for turn, asked in reading.asked_in(messages)
-            if asked["id"] in answers
+            if asked["id"] in answers and not reading.is_edited(answers[asked["id"]])
         ]
 
     def settle(self, messages: Sequence[Any]) -> list[Any]:

@@ -226,6 +226,37 @@ def test_what_a_person_edited_is_what_counts(desk: Desk) -> None:
     assert ["call_2"] == noted(state)
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_what_was_edited_is_not_served_for_what_was_asked(desk: Desk, declared: bool) -> None:
+    """The result of an edited call answers no later call of what the model had asked for, ever."""
+
+    def fetch(word: str) -> str:
+        """Fetch."""
+        desk.ran.append(word)
+        return f"fetched {word}"
+
+    saver = InMemorySaver()
+    fetching = tool(desk.guarded(fetch) if declared else fetch)
+
+    def agent(script: Sequence[Any]) -> Any:
+        editing = HumanInTheLoopMiddleware(interrupt_on={"fetch": True})
+        guard = desk.guard() if declared else desk.guard(effects={"fetch": "read"})
+        return desk.agent(script, fetching, guard=guard, middleware=[editing], checkpointer=saver)
+
+    def edited(word: str) -> Any:
+        action = {"name": "fetch", "args": {"word": word}}
+        return Command(resume={"decisions": [{"type": "edit", "edited_action": action}]})
+
+    script = [asked(number, "fetch", word="lop") for number in (1, 2, 3)]
+    first = agent(script)
+    first.invoke(hello(), THREAD)
+    first.invoke(edited("loop"), THREAD)
+    first.invoke(edited("lamp"), THREAD)
+    state = agent(["done"]).invoke(edited("lop"), THREAD)
+    assert ["loop", "lamp", "lop"] == desk.ran
+    assert [] == noted(state)
+
+
 def test_calls_over_a_limit_are_counted(desk: Desk) -> None:
     """Calls that another middleware blocks never reach their tool, and end the loop in the end."""
     limit = ToolCallLimitMiddleware(tool_name="look_up", run_limit=1, exit_behavior="continue")
@@ -668,6 +699,59 @@ def test_a_graph_with_checkpoints(desk: Desk) -> None:
     assert ["loop", "loop"] == desk.ran
     assert ["stuck", "completed"] == [run.reason for run in desk.events.runs]
     assert not guard._tasks._tasks
+
+
+def test_an_interrupt_beside_a_call_that_is_done(desk: Desk) -> None:
+    """A node that is entered again after an interrupt does not run the calls again that were done."""
+
+    @tool
+    def confirm(word: str) -> str:
+        """Confirm."""
+        return str(interrupt(word))
+
+    guard = desk.guard()
+    graph = StateGraph(GuardedState)
+    tools = ToolNode([desk.look_up, confirm], wrap_tool_call=guard.wrap_tool_call)
+    calls = [
+        {"name": "look_up", "args": {"word": "loop"}, "id": "call_1"},
+        {"name": "confirm", "args": {"word": "sure?"}, "id": "call_2"},
+    ]
+    graph.add_node("guard", guard.before_model)
+    graph.add_node("model", lambda state: {"messages": [AIMessage("", tool_calls=calls)]})
+    graph.add_node("tools", tools)
+    graph.add_edge(START, "guard")
+    graph.add_edge("guard", "model")
+    graph.add_edge("model", "tools")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    compiled.invoke(hello(), THREAD)
+    state = compiled.invoke(Command(resume="yes"), THREAD)
+    assert ["page of loop", "yes"] == [answer.text for answer in results(state).values()]
+    assert ["loop"] == desk.ran
+
+
+def test_agents_that_hand_over_to_each_other(desk: Desk) -> None:
+    """A command that goes to another agent of the graph above goes there, and is guarded."""
+
+    @tool
+    def to_bob(call_id: Annotated[str, InjectedToolCallId]) -> Any:
+        """Hand over to Bob."""
+        answer = ToolMessage("handed over", tool_call_id=call_id)
+        return Command(goto="bob", graph=Command.PARENT, update={"messages": [*asking, answer]})
+
+    guard = desk.guard()
+    asking = [AIMessage("", tool_calls=[{"name": "to_bob", "args": {}, "id": "call_1"}])]
+    alice_model = ScriptedModel(steps=[*asking], requests=[])
+    alice = create_agent(alice_model, [to_bob], middleware=[guard], name="alice")
+    bob_model = ScriptedModel(steps=again(9), requests=[])
+    bob = create_agent(bob_model, [desk.look_up], middleware=[guard], name="bob")
+    graph = StateGraph(MessagesState)
+    graph.add_node("alice", alice)
+    graph.add_node("bob", bob)
+    graph.add_edge(START, "alice")
+    state = graph.compile().invoke(hello())
+    assert stopped(state)
+    assert 3 == len(bob_model.requests)
+    assert ["loop"] == desk.ran
 
 
 def test_two_threads_of_one_graph(desk: Desk) -> None:
