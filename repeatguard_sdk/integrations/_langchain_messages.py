@@ -76,7 +76,8 @@ def arguments_of(asked: Mapping[str, Any], state: Any) -> Any:
     """Return the arguments that a call is made with: the model's, or those a person gave instead."""
     if not hasattr(state, "get"):
         return asked["args"]
-    edited: Any = (state.get(_EDITED) or {}).get(asked["id"])
+    edits: Any = state.get(_EDITED)
+    edited: Any = edits.get(asked["id"]) if edits else None
     if edited is None or edited["name"] != asked["name"]:
         return asked["args"]
     return edited["args"]
