@@ -153,7 +153,7 @@ def test_notes_stand_where_the_provider_takes_them(driver: Driver, shop: Shop) -
     record = driver.run(shop.tools(driver), script, guard=shop.settings)
     assert [] == faults(record.layout)
     assert 5 == len(record.results)
-    # One of the twins: which one is first is up to the framework's threads.
+    # Where a framework has threads, either of the twins may come first.
     assert {"call_3", "call_5"} & set(record.noted)
 
 
