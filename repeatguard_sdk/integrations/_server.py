@@ -1,0 +1,316 @@
+"""A tool call that reaches an MCP server: guarded in its client's run, answered, and never fatal.
+
+A server cannot end the loop of its client. It answers from store, says so in a block of text behind the
+result, and once the run is over its answers are tool errors.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import attrs
+
+from repeatguard_sdk._calling import ended_text
+from repeatguard_sdk._text import DELIMITER
+from repeatguard_sdk.integrations._conversation import Conversation, Settings
+from repeatguard_sdk.integrations._framework import load
+from repeatguard_sdk.integrations._records import Known
+from repeatguard_sdk.integrations._server_runs import Kept, ServerRuns, caller_of
+from repeatguard_sdk.integrations._tool_call import ToolCall
+
+_anyio = load("anyio", extra="mcp")
+_log = logging.getLogger("repeatguard_sdk")
+
+Execute = Callable[[], Awaitable[Any]]
+
+
+class Listed(NamedTuple):
+    """A tool as the server lists it.
+
+    Attributes:
+        name: the name the model sees.
+        function: what is called for it, if that is known.
+        annotations: its MCP annotations.
+        description: what the model reads about it.
+    """
+
+    name: str
+    function: Callable[..., Any] | None = None
+    annotations: Any = None
+    description: str = ""
+
+
+class Request(NamedTuple):
+    """A request to call a tool.
+
+    Attributes:
+        name, arguments, meta: as the client gave them.
+        http: the HTTP request, `None` where there is none.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    meta: Mapping[str, Any]
+    http: Any = None
+
+
+class Tools(Protocol):
+    """The tools of a server, as one client sees them."""
+
+    async def all(self) -> Sequence[Listed]:
+        """Return all of them."""
+        ...
+
+    async def find(self, name: str) -> Listed | None:
+        """Return one as it is at present, `None` where only `all` can tell."""
+        ...
+
+
+class Form(Protocol):
+    """How a framework writes the result of a tool call; nothing is changed in place."""
+
+    def failure(self, result: Any) -> str | None:
+        """Return the text of a result that says its tool failed, `None` for any other."""
+        ...
+
+    def pause(self, result: Any) -> bool:
+        """Tell whether a result is none yet: the client is asked for something, or to come back."""
+        ...
+
+    def add(self, result: Any, text: str, *, failed: bool) -> Any:
+        """Return the result with a block of text behind it.
+
+        Args:
+            failed: whether it is to be a tool error.
+        """
+        ...
+
+    def refusal(self, text: str) -> Any:
+        """Return a tool error."""
+        ...
+
+
+class Failed(Exception):
+    """Carries a result that says its tool failed, so that it is counted as a failure."""
+
+    result: Any
+
+    @classmethod
+    def of(cls, text: str, result: Any) -> Failed:
+        """Make it; the constructor takes no result, so that it can be copied."""
+        failed = cls(text)
+        failed.result = result
+        return failed
+
+
+class Paused(Exception):
+    """Carries a result that is none yet; it passes the guard uncounted."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("the tool waits for its client")
+        self.result = result
+
+
+@attrs.frozen(kw_only=True)
+class ServerOptions:
+    """What a host may say about the runs of a server, besides `Settings`.
+
+    Attributes:
+        idle: seconds without a call after which a run is closed; the next call opens a new one.
+        longest: seconds after which a run is closed that no client named.
+        principal: tells who an HTTP request is from; default: whom the server has authenticated.
+    """
+
+    idle: float = 300.0
+    longest: float = 600.0
+    principal: Callable[[Any], str | None] | None = None
+
+
+class GuardedServer:
+    """Guards the tool calls that reach one server.
+
+    Args:
+        form: how its framework writes results.
+        flow: exception types by which that framework leaves a tool without an outcome.
+        options: `ServerOptions` and `Settings` by name.
+    """
+
+    def __init__(
+        self, form: Form, flow: tuple[type[BaseException], ...] = (), **options: Any
+    ) -> None:
+        ours = {each.name for each in attrs.fields(ServerOptions)}
+        mine = {name: options.pop(name) for name in [*options] if name in ours}
+        self._options = ServerOptions(**mine)
+        settings = Settings(**options)
+        if settings.deliver != "result":
+            msg = f'deliver={settings.deliver!r}: a server sends results only; write "result"'
+            raise ValueError(msg)
+        control_flow = (*settings.control_flow, *flow, Paused)
+        self._settings = attrs.evolve(settings, control_flow=control_flow)
+        self._form = form
+        self.runs = ServerRuns(
+            self._settings, idle=self._options.idle, longest=self._options.longest
+        )
+
+    async def serve(
+        self,
+        request: Request,
+        tools: Tools,
+        execute: Execute,
+    ) -> Any:
+        """Answer a call: by its tool, or as the guard decides.
+
+        Args:
+            request: what the client asked for.
+            tools: what this client sees.
+            execute: calls the tool as the framework would.
+        """
+        try:
+            caller = caller_of(request.meta, request.http, self._options.principal)
+            serving = self.runs.serving(caller)
+            kept = serving.__enter__()
+        except Exception:
+            _log.exception("the call of %r is not guarded: its client cannot be told", request.name)
+            return await self._alive(request, execute)
+        try:
+            if kept is None:
+                return await self._alive(request, execute)
+            try:
+                known = await self._known(kept, request, tools)
+                kept.marked(caller.turn)
+                call = kept.conversation.call(
+                    request.name, request.arguments, caller.call_id, known
+                )
+            except Exception:
+                _log.exception("the call of %r is not guarded", request.name)
+                return await self._alive(request, execute)
+            return await self._answer(kept, call, known, request, execute)
+        finally:
+            serving.__exit__(None, None, None)
+
+    # -- before the call -------------------------------------------------------------------------
+
+    async def _known(self, kept: Kept, request: Request, tools: Tools) -> Known | None:
+        """Return what is known of the tool; the run is told of all tools when that is new to it."""
+        conversation = kept.conversation
+        self._make_place(kept, request)
+        if kept.told is not conversation.run or request.name not in kept.tools:
+            kept.told = conversation.run
+            kept.tools = {tool.name: tool for tool in await tools.all()}
+            if conversation.owns_run:
+                named = kept.tools.items()
+                conversation.offer((name, self._of(conversation, each)) for name, each in named)
+        tool = await tools.find(request.name) or kept.tools.get(request.name)
+        return None if tool is None else self._of(conversation, tool)
+
+    def _make_place(self, kept: Kept, request: Request) -> None:
+        """Open a new run for an unnamed client whose task has ended, once it asks for something else.
+
+        It may be at another task by now, and nothing else would tell.
+        """
+        run = kept.conversation.run
+        if not kept.shared or not run.over or kept.ended_by is None:
+            return
+        if kept.ended_by != _identity(kept.conversation, request):
+            kept.start_afresh(self.runs.clock())
+
+    @staticmethod
+    def _of(conversation: Conversation, tool: Listed) -> Known:
+        if tool.function is None:
+            # A handler that calls tools by name; where one is declared, it will meet its guard.
+            declared = conversation.run.find_tool(tool.name)
+            if declared is not None and declared.function is not None:
+                return Known(declared, guards_itself=True)
+        return conversation.known(
+            tool.name,
+            tool.function,
+            annotations=tool.annotations,
+            description=tool.description,
+        )
+
+    # -- the call --------------------------------------------------------------------------------
+
+    async def _answer(
+        self, kept: Kept, call: ToolCall, known: Known | None, request: Request, execute: Execute
+    ) -> Any:
+        run, form = kept.conversation.run, self._form
+        was_over = run.over
+        produced: list[Any] = []
+
+        async def body() -> Any:
+            result = await self._alive(request, execute)
+            if form.pause(result):
+                raise Paused(result)
+            failure = form.failure(result)
+            if failure is not None:
+                raise Failed.of(failure, result)
+            produced.append(result)
+            return result
+
+        try:
+            result = await call.aguard(body)
+        except Failed as failed:
+            result = failed.result
+        except Paused as paused:
+            call.leave_notes()
+            if known is not None and known.guards_itself and run.guarding:
+                # Its guard has taken the question for the tool's result; it must not be served again.
+                run.progress()
+            return paused.result
+        except Exception:
+            # No result, and no place for a text.
+            call.leave_notes()
+            raise
+        finally:
+            if run.over and kept.ended_by is None:
+                kept.ended_by = _identity(kept.conversation, request)
+        if produced and (known is None or known.guards_itself):
+            # What its own guard answered, as the framework has written it.
+            result = produced[-1]
+        return self._with_notes(call, result, kept.conversation, refused=was_over)
+
+    def _with_notes(
+        self, call: ToolCall, result: Any, conversation: Conversation, *, refused: bool
+    ) -> Any:
+        form, spoken, text = self._form, call.spoken, call.note_text()
+        if spoken is not None:
+            # A sentence where a result should be: it would not fit the schema of the tool.
+            result = form.refusal(spoken)
+        refused = refused and not call.executed
+        outcome = conversation.run.outcome
+        if refused and spoken is None and outcome is not None:
+            text = text or f"{DELIMITER}\n{ended_text(outcome)}"
+        return form.add(result, text, failed=refused) if text or refused else result
+
+    async def _alive(self, request: Request, execute: Execute) -> Any:
+        """Call the tool; what would end the process is made a tool error."""
+        try:
+            return await execute()
+        except Exception:
+            raise
+        except BaseException as error:
+            if _is_for_the_loop(error):
+                raise
+            _log.error("the tool %r raised %r", request.name, error, exc_info=error)
+            return self._form.refusal(
+                f"Error executing tool {request.name}: {type(error).__name__}"
+            )
+
+
+def _is_for_the_loop(error: BaseException) -> bool:
+    """Tell whether an exception is how the event loop, or a person, ends the task."""
+    inner: Sequence[BaseException] = getattr(error, "exceptions", ())
+    if inner:
+        return any(map(_is_for_the_loop, inner))
+    return isinstance(error, (GeneratorExit, KeyboardInterrupt, _anyio.get_cancelled_exc_class()))
+
+
+def _identity(conversation: Conversation, request: Request) -> str:
+    """Return what tells a call from another one, by its tool's own rules where that can be."""
+    try:
+        return conversation.run.key_of(request.name, **request.arguments)
+    except Exception:
+        return json.dumps([request.name, request.arguments], sort_keys=True, default=str)
