@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import attrs
 
 from repeatguard_sdk._calling import ended_text
+from repeatguard_sdk._run import Run
+from repeatguard_sdk._scope import Inside, active
 from repeatguard_sdk._text import DELIMITER
 from repeatguard_sdk.integrations._conversation import Conversation, Settings
 from repeatguard_sdk.integrations._framework import load
@@ -70,7 +72,10 @@ class Tools(Protocol):
 
 
 class Form(Protocol):
-    """How a framework writes the result of a tool call; nothing is changed in place."""
+    """How a framework writes the result of a tool call; nothing is changed in place.
+
+    Where it has no results that are errors, `add` and `refusal` raise one.
+    """
 
     def failure(self, result: Any) -> str | None:
         """Return the text of a result that says its tool failed, `None` for any other."""
@@ -78,6 +83,18 @@ class Form(Protocol):
 
     def pause(self, result: Any) -> bool:
         """Tell whether a result is none yet: the client is asked for something, or to come back."""
+        ...
+
+    def kept(self, result: Any) -> Any:
+        """Return a result as a value that can be compared and stored."""
+        ...
+
+    def rebuilt(self, kept: Any) -> Any:
+        """Return the result that `kept` was made of."""
+        ...
+
+    def raised(self, error: Exception, text: str) -> Exception | None:
+        """Return an error for the client with a text behind its own, `None` where it can hold none."""
         ...
 
     def add(self, result: Any, text: str, *, failed: bool) -> Any:
@@ -168,6 +185,9 @@ class GuardedServer:
             tools: what this client sees.
             execute: calls the tool as the framework would.
         """
+        if isinstance(active.get(), Inside):
+            # Called by a guarded tool in this process: that is one call.
+            return await self._alive(request, execute)
         try:
             caller = caller_of(request.meta, request.http, self._options.principal)
             serving = self.runs.serving(caller)
@@ -248,10 +268,16 @@ class GuardedServer:
             if failure is not None:
                 raise Failed.of(failure, result)
             produced.append(result)
-            return result
+            return form.kept(result)
+
+        def text() -> str:
+            refused = was_over and not call.executed
+            return call.note_text() or (_ended(run) if refused and call.spoken is None else "")
 
         try:
-            result = await call.aguard(body)
+            kept_result = await call.aguard(body)
+            # What its own guard answered stands in the result as the framework has written it.
+            result = produced[-1] if produced else form.rebuilt(kept_result)
         except Failed as failed:
             result = failed.result
         except Paused as paused:
@@ -260,30 +286,20 @@ class GuardedServer:
                 # Its guard has taken the question for the tool's result; it must not be served again.
                 run.progress()
             return paused.result
-        except Exception:
-            # No result, and no place for a text.
-            call.leave_notes()
-            raise
+        except Exception as error:
+            with_text = form.raised(error, note) if (note := text()) else None
+            if with_text is None:
+                raise
+            raise with_text from error
         finally:
             if run.over and kept.ended_by is None:
                 kept.ended_by = _identity(kept.conversation, request)
-        if produced and (known is None or known.guards_itself):
-            # What its own guard answered, as the framework has written it.
-            result = produced[-1]
-        return self._with_notes(call, result, kept.conversation, refused=was_over)
-
-    def _with_notes(
-        self, call: ToolCall, result: Any, conversation: Conversation, *, refused: bool
-    ) -> Any:
-        form, spoken, text = self._form, call.spoken, call.note_text()
-        if spoken is not None:
+        if call.spoken is not None:
             # A sentence where a result should be: it would not fit the schema of the tool.
-            result = form.refusal(spoken)
-        refused = refused and not call.executed
-        outcome = conversation.run.outcome
-        if refused and spoken is None and outcome is not None:
-            text = text or f"{DELIMITER}\n{ended_text(outcome)}"
-        return form.add(result, text, failed=refused) if text or refused else result
+            result = form.refusal(call.spoken)
+        refused = was_over and not call.executed
+        note = text()
+        return form.add(result, note, failed=refused) if note or refused else result
 
     async def _alive(self, request: Request, execute: Execute) -> Any:
         """Call the tool; what would end the process is made a tool error."""
@@ -306,6 +322,12 @@ def _is_for_the_loop(error: BaseException) -> bool:
     if inner:
         return any(map(_is_for_the_loop, inner))
     return isinstance(error, (GeneratorExit, KeyboardInterrupt, _anyio.get_cancelled_exc_class()))
+
+
+def _ended(run: Run) -> str:
+    """Return what a client is told that goes on calling after the end of its run."""
+    outcome = run.outcome
+    return "" if outcome is None else f"{DELIMITER}\n{ended_text(outcome)}"
 
 
 def _identity(conversation: Conversation, request: Request) -> str:

@@ -129,6 +129,16 @@ class _WireForm:
         # To be continued with the client's input; or a task, whose result is asked for otherwise.
         return "content" not in result
 
+    def kept(self, result: Any) -> Any:
+        return result
+
+    def rebuilt(self, kept: Any) -> Any:
+        return kept
+
+    def raised(self, error: Exception, text: str) -> Exception | None:
+        # An error of the protocol is no result.
+        return None
+
     def add(self, result: Any, text: str, *, failed: bool) -> Any:
         block = [{"type": "text", "text": text}] if text else []
         added = {**result, "content": [*result["content"], *block]}
