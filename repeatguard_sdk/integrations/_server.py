@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import attrs
 
@@ -20,6 +20,14 @@ from repeatguard_sdk._text import DELIMITER
 from repeatguard_sdk.integrations._conversation import Conversation, Settings
 from repeatguard_sdk.integrations._framework import load
 from repeatguard_sdk.integrations._records import Known
+from repeatguard_sdk.integrations._server_forms import (
+    Failed,
+    Form,
+    Listed,
+    Paused,
+    Request,
+    Tools,
+)
 from repeatguard_sdk.integrations._server_runs import Kept, ServerRuns, caller_of
 from repeatguard_sdk.integrations._tool_call import ToolCall
 
@@ -27,108 +35,6 @@ _anyio = load("anyio", extra="mcp")
 _log = logging.getLogger("repeatguard_sdk")
 
 Execute = Callable[[], Awaitable[Any]]
-
-
-class Listed(NamedTuple):
-    """A tool as the server lists it.
-
-    Attributes:
-        name: the name the model sees.
-        function: what is called for it, if that is known.
-        annotations: its MCP annotations.
-        description: what the model reads about it.
-    """
-
-    name: str
-    function: Callable[..., Any] | None = None
-    annotations: Any = None
-    description: str = ""
-
-
-class Request(NamedTuple):
-    """A request to call a tool.
-
-    Attributes:
-        name, arguments, meta: as the client gave them.
-        http: the HTTP request, `None` where there is none.
-    """
-
-    name: str
-    arguments: Mapping[str, Any]
-    meta: Mapping[str, Any]
-    http: Any = None
-
-
-class Tools(Protocol):
-    """The tools of a server, as one client sees them."""
-
-    async def all(self) -> Sequence[Listed]:
-        """Return all of them."""
-        ...
-
-    async def find(self, name: str) -> Listed | None:
-        """Return one as it is at present, `None` where only `all` can tell."""
-        ...
-
-
-class Form(Protocol):
-    """How a framework writes the result of a tool call; nothing is changed in place.
-
-    Where it has no results that are errors, `add` and `refusal` raise one.
-    """
-
-    def failure(self, result: Any) -> str | None:
-        """Return the text of a result that says its tool failed, `None` for any other."""
-        ...
-
-    def pause(self, result: Any) -> bool:
-        """Tell whether a result is none yet: the client is asked for something, or to come back."""
-        ...
-
-    def kept(self, result: Any) -> Any:
-        """Return a result as a value that can be compared and stored."""
-        ...
-
-    def rebuilt(self, kept: Any) -> Any:
-        """Return the result that `kept` was made of."""
-        ...
-
-    def raised(self, error: Exception, text: str) -> Exception | None:
-        """Return an error for the client with a text behind its own, `None` where it can hold none."""
-        ...
-
-    def add(self, result: Any, text: str, *, failed: bool) -> Any:
-        """Return the result with a block of text behind it.
-
-        Args:
-            failed: whether it is to be a tool error.
-        """
-        ...
-
-    def refusal(self, text: str) -> Any:
-        """Return a tool error."""
-        ...
-
-
-class Failed(Exception):
-    """Carries a result that says its tool failed, so that it is counted as a failure."""
-
-    result: Any
-
-    @classmethod
-    def of(cls, text: str, result: Any) -> Failed:
-        """Make it; the constructor takes no result, so that it can be copied."""
-        failed = cls(text)
-        failed.result = result
-        return failed
-
-
-class Paused(Exception):
-    """Carries a result that is none yet; it passes the guard uncounted."""
-
-    def __init__(self, result: Any) -> None:
-        super().__init__("the tool waits for its client")
-        self.result = result
 
 
 @attrs.frozen(kw_only=True)
@@ -200,7 +106,7 @@ class GuardedServer:
                 return await self._alive(request, execute)
             try:
                 known = await self._known(kept, request, tools)
-                kept.marked(caller.turn)
+                kept.mark(caller.turn)
                 call = kept.conversation.call(
                     request.name, request.arguments, caller.call_id, known
                 )
@@ -217,13 +123,15 @@ class GuardedServer:
         """Return what is known of the tool; the run is told of all tools when that is new to it."""
         conversation = kept.conversation
         self._make_place(kept, request)
-        if kept.told is not conversation.run or request.name not in kept.tools:
+        tool = await tools.find(request.name)
+        new = conversation.owns_run and kept.told is not conversation.run
+        if new or (tool is None and request.name not in kept.tools):
             kept.told = conversation.run
-            kept.tools = {tool.name: tool for tool in await tools.all()}
+            kept.tools = {each.name: each for each in await tools.all()}
             if conversation.owns_run:
                 named = kept.tools.items()
                 conversation.offer((name, self._of(conversation, each)) for name, each in named)
-        tool = await tools.find(request.name) or kept.tools.get(request.name)
+        tool = tool or kept.tools.get(request.name)
         return None if tool is None else self._of(conversation, tool)
 
     def _make_place(self, kept: Kept, request: Request) -> None:
@@ -268,7 +176,11 @@ class GuardedServer:
             if failure is not None:
                 raise Failed.of(failure, result)
             produced.append(result)
-            return form.kept(result)
+            try:
+                return form.kept(result)
+            except Exception as fault:
+                _log.exception("a result of %r cannot be compared; it is not counted", request.name)
+                raise Paused(result) from fault
 
         def text() -> str:
             refused = was_over and not call.executed
@@ -287,13 +199,15 @@ class GuardedServer:
                 run.progress()
             return paused.result
         except Exception as error:
-            with_text = form.raised(error, note) if (note := text()) else None
-            if with_text is None:
+            if not form.tells(error):
+                call.leave_notes()
                 raise
-            raise with_text from error
+            note = text()
+            if not note:
+                raise
+            raise form.raised(error, note) from error
         finally:
-            if run.over and kept.ended_by is None:
-                kept.ended_by = _identity(kept.conversation, request)
+            kept.ended(run, lambda: _identity(kept.conversation, request))
         if call.spoken is not None:
             # A sentence where a result should be: it would not fit the schema of the tool.
             result = form.refusal(call.spoken)

@@ -20,6 +20,7 @@ TURN = "repeatguard/turn"
 CALL_ID = "repeatguard/call_id"
 
 _LONGEST_ID = 200
+_NONE: Mapping[str, str] = {}
 _log = logging.getLogger("repeatguard_sdk")
 
 
@@ -40,7 +41,7 @@ class Caller(NamedTuple):
 
 
 def caller_of(
-    meta: Mapping[str, Any], request: Any, principal: Callable[[Any], str | None] | None = None
+    meta: Mapping[str, Any], request: Any, principal: Callable[[Any], str | None] | None
 ) -> Caller:
     """Tell whose run a request belongs to.
 
@@ -59,7 +60,7 @@ def caller_of(
     if run_id is not None:
         return Caller(("run", who, run_id), shared=False, turn=turn, call_id=call_id)
     if who is not None:
-        session = request.headers.get("mcp-session-id") if hasattr(request, "headers") else None
+        session = getattr(request, "headers", _NONE).get("mcp-session-id")
         return Caller(("principal", who, session), shared=True, turn=turn, call_id=call_id)
     key = ("process",) if request is None else None
     return Caller(key, shared=True, turn=turn, call_id=call_id)
@@ -111,11 +112,16 @@ class Kept:
         self.told: Run | None = None
         self.tools: Mapping[str, Any] = {}
 
-    def marked(self, turn: Hashable) -> None:
-        """Open the next turn, if a call is the first of it."""
-        if turn is not None and turn != self.turn:
+    def mark(self, turn: Hashable) -> None:
+        """Open the next turn, if a call is the first of it; a run of the host has turns of its own."""
+        if turn is not None and turn != self.turn and self.conversation.owns_run:
             self.turn = turn
             self.conversation.next_turn()
+
+    def ended(self, run: Run, by: Callable[[], str]) -> None:
+        """Remember which call ended the run, if one did."""
+        if run.over and self.ended_by is None and run is self.conversation.run:
+            self.ended_by = by()
 
     def start_afresh(self, now: float) -> None:
         """Open a new run in place of one that is over."""
@@ -188,9 +194,9 @@ class ServerRuns:
             return None
         self.sweep()
         with self._lock:
-            kept = self._kept.pop(caller.key, None)
-            if kept is None:
-                kept = Kept(Conversation(self._settings), self.clock(), shared=caller.shared)
+            # To the end of the row.
+            found = self._kept.pop(caller.key) if caller.key in self._kept else None
+            kept = found or Kept(Conversation(self._settings), self.clock(), shared=caller.shared)
             self._kept[caller.key] = kept
             kept.busy += 1
             self._arm()

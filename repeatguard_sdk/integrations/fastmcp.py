@@ -16,11 +16,12 @@ from typing import Any
 
 from repeatguard_sdk._types import is_mapping
 from repeatguard_sdk.integrations._framework import load
-from repeatguard_sdk.integrations._server import GuardedServer, Listed, Request
+from repeatguard_sdk.integrations._server import GuardedServer
+from repeatguard_sdk.integrations._server_forms import Listed, Request
 
 _middleware = load("fastmcp.server.middleware.middleware", extra="fastmcp")
 _exceptions = load("fastmcp.exceptions", extra="fastmcp")
-_types = load("mcp.types", extra="fastmcp")
+_types: Any = load("mcp.types", extra="fastmcp")
 _shared = load("mcp.shared.exceptions", extra="fastmcp")
 _pydantic = load("pydantic", extra="fastmcp")
 
@@ -28,6 +29,8 @@ _Base: Any = _middleware.Middleware
 # From there, for its own module has moved.
 _ToolResult: Any = _middleware.ToolResult
 _ToolError: Any = _exceptions.ToolError
+_Block: Any = _types.ContentBlock
+_Blocks: Any = _pydantic.TypeAdapter(list[_Block])
 # By which a tool sends its user to a web page first, in the versions that have it.
 _ELICITS: Any = getattr(_shared, "UrlElicitationRequiredError", None)
 # Whose text goes to the client as it is.
@@ -115,12 +118,13 @@ class _ToolResults:
         if not is_mapping(kept):
             # The guard's own sentence.
             return kept
-        blocks = _pydantic.TypeAdapter(list[_types.ContentBlock])
-        return _ToolResult(**{**kept, "content": blocks.validate_python(kept["content"])})
+        content = _Blocks.validate_python(kept["content"])
+        return _ToolResult(**{**kept, "content": content})
 
-    def raised(self, error: Exception, text: str) -> Exception | None:
-        if not isinstance(error, _TOLD):
-            return None
+    def tells(self, error: Exception) -> bool:
+        return isinstance(error, _TOLD)
+
+    def raised(self, error: Exception, text: str) -> Exception:
         told: Exception = _ToolError(f"{error}\n\n{text}")
         return told
 

@@ -19,7 +19,8 @@ from typing import Any
 
 from repeatguard_sdk._types import is_mapping
 from repeatguard_sdk.integrations._framework import load
-from repeatguard_sdk.integrations._server import GuardedServer, Listed, Request
+from repeatguard_sdk.integrations._server import GuardedServer
+from repeatguard_sdk.integrations._server_forms import Listed, Request
 
 _exceptions = load("mcp.shared.exceptions", extra="mcp")
 _server = load("mcp.server", extra="mcp")
@@ -135,9 +136,12 @@ class _WireForm:
     def rebuilt(self, kept: Any) -> Any:
         return kept
 
-    def raised(self, error: Exception, text: str) -> Exception | None:
-        # An error of the protocol is no result.
-        return None
+    def tells(self, error: Exception) -> bool:
+        # An error of the protocol; the tool's own have become results.
+        return False
+
+    def raised(self, error: Exception, text: str) -> Exception:
+        return error
 
     def add(self, result: Any, text: str, *, failed: bool) -> Any:
         block = [{"type": "text", "text": text}] if text else []
