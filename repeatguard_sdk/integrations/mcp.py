@@ -27,6 +27,7 @@ _server = load("mcp.server", extra="mcp")
 
 # By which a tool sends its user to a web page first, in the versions that have it.
 _ELICITS: Any = getattr(_exceptions, "UrlElicitationRequiredError", None)
+_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 _MARK = "__repeatguard__"
 # No server of ours lists so many pages of tools; one that never ends is not read for ever.
 _PAGES = 50
@@ -42,6 +43,12 @@ class RepeatGuard:
     """
 
     def __init__(self, server: Any, **options: Any) -> None:
+        self._low = _low_level(server)
+        # Of the protocol; mcp 1 has no middleware, and none of them.
+        self._with_envelopes: frozenset[str] = frozenset()
+        if hasattr(self._low, "middleware"):
+            versions = load("mcp_types.version", extra="mcp")
+            self._with_envelopes = frozenset(versions.MODERN_PROTOCOL_VERSIONS)
         self._tools: Any = getattr(server, "_tool_manager", None)
         elicits = () if _ELICITS is None else (_ELICITS,)
         self._guarded = GuardedServer(_WireForm(), elicits, **options)
@@ -71,7 +78,15 @@ class RepeatGuard:
             return _as_wire(await call_next(context))
 
         tools = _ServerTools(self._tools, page)
-        return await self._guarded.serve(request, tools, execute)
+        return self._enveloped(context, await self._guarded.serve(request, tools, execute))
+
+    def _enveloped(self, context: Any, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a result with what the SDK puts around those of handlers, and not of middleware."""
+        version = getattr(context, "protocol_version", None)
+        if "resultType" in result or version not in self._with_envelopes:
+            return result
+        stamp = {_SERVER_INFO: self._low.server_info_stamp, **(result.get("_meta") or {})}
+        return {**result, "resultType": "complete", "_meta": stamp}
 
 
 def guard(server: Any, **options: Any) -> RepeatGuard:
@@ -96,9 +111,7 @@ def guard(server: Any, **options: Any) -> RepeatGuard:
         ... def track_order(order_id: str) -> str: ...
         >>> guard(server)                                                       # doctest: +SKIP
     """
-    low: Any = server
-    for name in ("_lowlevel_server", "_mcp_server"):
-        low = getattr(server, name, low)
+    low = _low_level(server)
     if type(server).__module__.split(".")[0] == "fastmcp" or not isinstance(low, _server.Server):
         msg = (
             f"{server!r} cannot be guarded; give an MCPServer, or a low-level Server. For a FastMCP of "
@@ -115,6 +128,13 @@ def guard(server: Any, **options: Any) -> RepeatGuard:
         _replace_handler(low, guarded)
     setattr(low, _MARK, guarded)
     return guarded
+
+
+def _low_level(server: Any) -> Any:
+    """Return the low-level server that an `MCPServer` or a `FastMCP` is made of."""
+    for name in ("_lowlevel_server", "_mcp_server"):
+        server = getattr(server, name, server)
+    return server
 
 
 # -- results ---------------------------------------------------------------------------------------

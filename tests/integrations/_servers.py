@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import json
+import threading
+import time
+import urllib.request
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -139,3 +145,61 @@ def structured_of(result: Any) -> Any:
     """Return the structured content of a result, of either generation of the SDK."""
     names = ("structured_content", "structuredContent")
     return next((getattr(result, name) for name in names if hasattr(result, name)), None)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@contextmanager
+def on_localhost(app: Any) -> Iterator[str]:
+    """Serve an application in a thread, and yield its address."""
+    uvicorn: Any = importlib.import_module("uvicorn")
+    config = uvicorn.Config(app, port=0, log_level="error", ws="none", timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        give_up = time.monotonic() + 20
+        while not server.started:
+            assert time.monotonic() < give_up, "the server does not start"
+            time.sleep(0.02)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def post(
+    url: str,
+    tool: str,
+    arguments: Mapping[str, Any],
+    *,
+    token: str = "",
+    meta: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[str, bool]:
+    """Call a tool of a server without sessions over HTTP; return the text and whether it failed."""
+    params: dict[str, Any] = {"name": tool, "arguments": dict(arguments)}
+    if meta is not None:
+        params["_meta"] = dict(meta)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    request = urllib.request.Request(f"{url}/mcp", json.dumps(body).encode())
+    request.add_header("Content-Type", "application/json")
+    request.add_header("Accept", "application/json, text/event-stream")
+    request.add_header("MCP-Protocol-Version", "2025-06-18")
+    for name, value in (headers or {}).items():
+        request.add_header(name, value)
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    with urllib.request.urlopen(request, timeout=20) as response:
+        result = json.load(response)["result"]
+    text = "\n\n".join(block["text"] for block in result["content"])
+    return text, bool(result.get("isError"))
