@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from repeatguard_sdk._calling import ended_text
+from repeatguard_sdk._hosted import hosted_calls
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._scope import Inside, active
 from repeatguard_sdk._text import DELIMITER
@@ -91,8 +92,7 @@ class GuardedServer:
             tools: what this client sees.
             execute: calls the tool as the framework would.
         """
-        if isinstance(active.get(), Inside):
-            # Called by a guarded tool in this process: that is one call.
+        if _is_part_of_a_call():
             return await self._alive(request, execute)
         try:
             caller = caller_of(request.meta, request.http, self._options.principal)
@@ -228,6 +228,14 @@ class GuardedServer:
             return self._form.refusal(
                 f"Error executing tool {request.name}: {type(error).__name__}"
             )
+
+
+def _is_part_of_a_call() -> bool:
+    """Tell whether a call that is guarded makes this one: a server around this one, or a tool."""
+    here, call = active.get(), hosted_calls.get()
+    if isinstance(here, Inside) and here.run.guarding:
+        return True
+    return call is not None and bool(call.run.guarding)
 
 
 def _is_for_the_loop(error: BaseException) -> bool:

@@ -137,14 +137,26 @@ class ServerDriver:
         self, client: Any, tool: str, arguments: dict[str, Any], meta: dict[str, Any]
     ) -> tuple[str, Any]:
         result = await client.call_tool(tool, arguments, meta=meta)
-        texts = [block.text for block in result.content]
-        return "\n\n".join(texts), structured_of(result)
+        return text_of(result), structured_of(result)
 
 
 def structured_of(result: Any) -> Any:
     """Return the structured content of a result, of either generation of the SDK."""
-    names = ("structured_content", "structuredContent")
-    return next((getattr(result, name) for name in names if hasattr(result, name)), None)
+    return _of(result, "structured_content", "structuredContent")
+
+
+def failed(result: Any) -> bool:
+    """Tell whether a result is a tool error, of either generation of the SDK."""
+    return bool(_of(result, "is_error", "isError"))
+
+
+def text_of(result: Any) -> str:
+    """Return the blocks of a result as one text."""
+    return "\n\n".join(block.text for block in result.content)
+
+
+def _of(result: Any, *names: str) -> Any:
+    return next(getattr(result, name) for name in names if hasattr(result, name))
 
 
 class Clock:

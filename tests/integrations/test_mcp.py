@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,8 +21,8 @@ from mcp import types
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.server import Server
 
-from integrations._servers import Clock, on_localhost, post, structured_of
-from integrations.drivers.mcp import connected, new_server
+from integrations._servers import Clock, failed, on_localhost, post, structured_of, text_of
+from integrations.drivers.mcp import Context, connected, new_server
 from repeatguard_sdk import Registry, Run, guarded_tool
 from repeatguard_sdk.events import MemorySink
 from repeatguard_sdk.integrations._server_runs import CALL_ID, RUN_ID, TURN
@@ -77,14 +78,6 @@ def shop() -> Iterator[Shop]:
     made = Shop()
     yield made
     made.guard.close()
-
-
-def text_of(result: Any) -> str:
-    return "\n\n".join(block.text for block in result.content)
-
-
-def failed(result: Any) -> bool:
-    return bool(getattr(result, "is_error", getattr(result, "isError", None)))
 
 
 async def call(client: Any, tool: str = "look_up", word: Any = "loop", **meta: Any) -> Any:
@@ -256,7 +249,7 @@ def test_the_number_of_runs_is_bounded(shop: Shop) -> None:
 def test_a_resting_run_is_closed_though_nobody_calls() -> None:
     """The record of a run is sent when the idle time is over, also on a server nobody calls."""
     shop = Shop(idle=0.05)
-    shop.guard._guarded.runs.clock = __import__("time").monotonic
+    shop.guard._guarded.runs.clock = time.monotonic
 
     async def script(client: Any) -> None:
         await call(client)
@@ -453,27 +446,12 @@ def test_no_tool_ends_the_server() -> None:
 def test_a_fault_of_the_guard_lets_calls_through(caplog: pytest.LogCaptureFixture) -> None:
     """Where the guard itself fails the tool is called as if it were not there."""
 
-    def broken(_: Any) -> str:
-        raise LookupError("broken")
-
-    def sink(_: Any) -> None:
-        raise LookupError("broken")
-
-    shop = Shop(effects={})
-    guarded = shop.guard._guarded
-
     class Broken:
-        async def find(self, name: str) -> Any:
+        def get_tool(self, name: str) -> Any:
             raise LookupError("broken")
 
-        all = find
-
-    serve = guarded.serve
-
-    async def serve_broken(request: Any, tools: Any, execute: Any) -> Any:
-        return await serve(request, Broken(), execute)
-
-    guarded.serve = serve_broken  # type: ignore[method-assign]
+    shop = Shop()
+    shop.guard._tools = Broken()
 
     async def script(client: Any) -> list[str]:
         return [text_of(await call(client)) for _ in range(4)]
@@ -592,13 +570,7 @@ def test_a_tool_that_asks_its_client_first() -> None:
     registry, bodies = Registry(), []
     form = {"type": "object", "properties": {"size": {"type": "string"}}}
 
-    @server.tool()
-    @guarded_tool(registry=registry)
     def order(word: str, context: Any) -> Any:
-        bodies.append(word)
-        return "ordered"
-
-    def order_in_two(word: str, context: Any) -> Any:
         """Order, once the size is known."""
         bodies.append(word)
         if not context.input_responses:
@@ -608,12 +580,9 @@ def test_a_tool_that_asks_its_client_first() -> None:
             return types.InputRequiredResult(input_requests={"size": ask}, request_state="1")
         return f"ordered {context.input_responses['size'].content['size']}"
 
-    from mcp.server.mcpserver import Context
-
-    order_in_two.__annotations__.update(context=Context, word=str)
-    order_in_two.__annotations__["return"] = str | types.InputRequiredResult
-    server.tool(name="order2")(guarded_tool(registry=registry)(order_in_two))
-    server._tool_manager.remove_tool("order")
+    order.__annotations__.update(context=Context, word=str)
+    order.__annotations__["return"] = str | types.InputRequiredResult
+    server.tool()(guarded_tool(registry=registry)(order))
     guarded = guard(server, registry=registry)
 
     async def answer(context: Any, params: Any) -> Any:
@@ -621,7 +590,7 @@ def test_a_tool_that_asks_its_client_first() -> None:
 
     async def task() -> list[str]:
         async with mcp.Client(server, elicitation_callback=answer) as client:
-            return [text_of(await call(client, "order2")) for _ in range(2)]
+            return [text_of(await call(client, "order")) for _ in range(2)]
 
     first, second = asyncio.run(task())
     assert "ordered L" == first

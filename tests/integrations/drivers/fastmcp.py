@@ -11,7 +11,7 @@ from fastmcp.tools import Tool
 from mcp import types
 
 from integrations._driver import Driver
-from integrations._servers import NO_SERVER, Made, ServerDriver, structured_of
+from integrations._servers import NO_SERVER, Made, ServerDriver, structured_of, text_of
 from repeatguard_sdk.integrations.fastmcp import RepeatGuardMiddleware
 
 
@@ -49,7 +49,7 @@ class FastMcpDriver(ServerDriver):
         self, client: Any, tool: str, arguments: dict[str, Any], meta: dict[str, Any]
     ) -> tuple[str, Any]:
         result = await client.call_tool_mcp(tool, arguments, meta=meta)
-        return "\n\n".join(block.text for block in result.content), structured_of(result)
+        return text_of(result), structured_of(result)
 
 
 def as_tool(made: Made) -> Any:
