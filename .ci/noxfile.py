@@ -25,7 +25,7 @@ NEIGHBOURS = ("anthropic", "google-genai", "numpy", "openai", "trio")
 NEIGHBOUR_TESTS = ("test_canonical.py", "test_messages.py", "test_trio.py")
 
 # The frameworks the adapters live in, as their drivers and examples are called; each has an extra.
-ADAPTERS = ("openai", "openai_agents")
+ADAPTERS = ("fastmcp", "mcp", "openai", "openai_agents")
 VERIFIED = WORK / "verified.jsonl"
 
 nox.options.envdir = str(WORK)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._scope import active
 from repeatguard_sdk.integrations._conversation import Conversation, Settings
@@ -98,6 +99,7 @@ class Kept:
         busy: how many calls are in flight.
         turn: the newest mark of a turn.
         ended_by: the identity of the call that ended the run.
+        outcome: how it ended.
         told: the run that has been told of the tools.
         tools: the tools it was told of, by name.
     """
@@ -109,6 +111,7 @@ class Kept:
         self.busy = 0
         self.turn: Hashable = None
         self.ended_by: str | None = None
+        self.outcome: Outcome | None = None
         self.told: Run | None = None
         self.tools: Mapping[str, Any] = {}
 
@@ -122,12 +125,14 @@ class Kept:
         """Remember which call ended the run, if one did."""
         if run.over and self.ended_by is None and run is self.conversation.run:
             self.ended_by = by()
+            # As it is now, not as it will be after the calls that are refused.
+            self.outcome = run.outcome
 
     def start_afresh(self, now: float) -> None:
         """Open a new run in place of one that is over."""
         self.conversation.user_message()
         self.opened = self.used = now
-        self.turn = self.ended_by = None
+        self.turn = self.ended_by = self.outcome = None
 
 
 class ServerRuns:

@@ -85,7 +85,7 @@ class RepeatGuard:
         version = getattr(context, "protocol_version", None)
         if "resultType" in result or version not in self._with_envelopes:
             return result
-        stamp = {_SERVER_INFO: self._low.server_info_stamp, **(result.get("_meta") or {})}
+        stamp = {_SERVER_INFO: self._low.server_info_stamp, **_mapping(result.get("_meta"))}
         return {**result, "resultType": "complete", "_meta": stamp}
 
 
