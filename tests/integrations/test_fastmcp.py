@@ -16,12 +16,14 @@ pytest.importorskip("fastmcp")
 
 import fastmcp
 from fastmcp import Client, FastMCP
+from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.middleware import Middleware
 from fastmcp.tools import Tool
 from fastmcp.tools.tool_transform import ArgTransform
+from mcp import types
 
 from integrations._servers import (
     Clock,
@@ -39,6 +41,7 @@ from repeatguard_sdk.integrations._server_runs import CALL_ID, RUN_ID
 from repeatguard_sdk.integrations.fastmcp import RepeatGuardMiddleware
 
 TESTS = Path(__file__).parent.parent
+ToolResult: Any = getattr(fastmcp.tools, "ToolResult", None)
 GENERATION = int(fastmcp.__version__.split(".")[0])
 ENDED = "This task has ended"
 NOTE = "--- repeatguard note"
@@ -346,6 +349,61 @@ def test_a_call_from_the_server_itself(shop: Shop) -> None:
         pytest.skip("fastmcp 2 has no such call")
     assert NOTE in text_of(asyncio.run(task())[1])
     assert ["loop"] == shop.bodies
+
+
+@pytest.mark.skipif(GENERATION < 4, reason="before fastmcp 4 a result was an error by being raised")
+def test_results_that_are_errors(shop: Shop) -> None:
+    """A result that says its tool failed climbs the ladder of failures."""
+
+    def broken(word: str) -> Any:
+        """Break."""
+        shop.bodies.append(word)
+        return ToolResult(content="it is broken", is_error=True)
+
+    shop.server.add_tool(as_tool(Made(broken)))
+
+    async def script(client: Any) -> list[Any]:
+        return [await call(client, "broken") for _ in range(4)]
+
+    results = play(shop.server, script)
+    assert all(map(failed, results))
+    assert [False, True] == [NOTE in text_of(result) for result in results[:2]]
+    assert ["loop", "loop"] == shop.bodies
+
+
+@pytest.mark.skipif(GENERATION < 4, reason="before fastmcp 4 a tool asked in the middle of a call")
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_tool_that_asks_its_client_first(shop: Shop, declared: bool) -> None:
+    """A question to the client is no result: the answer comes, and then counts as the result."""
+    form = {"type": "object", "properties": {"size": {"type": "string"}}}
+
+    def order(word: str, context: Any) -> Any:
+        """Order, once the size is known."""
+        shop.bodies.append(word)
+        if not context.input_responses:
+            ask = types.ElicitRequest(
+                params=types.ElicitRequestFormParams(message="Which size?", requested_schema=form)
+            )
+            return types.InputRequiredResult(input_requests={"size": ask}, request_state="1")
+        return f"ordered {context.input_responses['size'].content['size']}"
+
+    order.__annotations__.update(context=fastmcp.Context, word=str)
+    tool = guarded_tool(registry=shop.registry)(order) if declared else order
+    shop.server.add_tool(as_tool(Made(tool)))
+
+    async def answer(*_: Any) -> Any:
+        return ElicitResult(action="accept", content={"size": "L"})
+
+    async def task() -> list[str]:
+        async with Client(shop.server, elicitation_handler=answer) as client:
+            return [text_of(await call(client, "order")) for _ in range(2)]
+
+    texts = asyncio.run(task())
+    assert ["ordered L", "ordered L"] == [text.partition("\n\n")[0] for text in texts]
+    # Declared, the second is answered from store; otherwise it asks its client once more.
+    assert declared is (NOTE in texts[1])
+    assert (2 if declared else 4) == len(shop.bodies)
+    assert not shop.events.warnings
 
 
 # -- real transports -------------------------------------------------------------------------------

@@ -713,3 +713,20 @@ def test_a_host_tells_principals_its_own_way() -> None:
         ]
     assert [False, False, True, True] == found
     shop.guard.close()
+
+
+@pytest.mark.skipif(not TWO, reason="with sessions, the tests of mcp 1 would need its own client")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_client_of_the_sdk_over_http(mode: str) -> None:
+    """A run that is named is kept from request to request, with sessions and without."""
+    server, app = http_server(auth=False)
+    shop = Shop(server)
+
+    async def task(url: str) -> list[bool]:
+        async with mcp.Client(f"{url}/mcp", mode=mode) as client:
+            named = [text_of(await call(client, **{RUN_ID: "one"})) for _ in range(2)]
+            return [NOTE in text for text in [*named, text_of(await call(client))]]
+
+    with on_localhost(app(server) if mode == "auto" else server.streamable_http_app()) as url:
+        assert [False, True, False] == asyncio.run(task(url))
+    shop.guard.close()
