@@ -19,10 +19,33 @@ WORK = ROOT / ".nox"
 DIST = WORK / "dist"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 NEWEST = VERSIONS[-1]
+RAY = "3.12"
 EXAMPLES = ("garden_bench.py", "real_runs.py")
-# What users have beside the package, and the tests that are skipped without it.
-NEIGHBOURS = ("anthropic", "google-genai", "numpy", "openai", "trio")
-NEIGHBOUR_TESTS = ("test_canonical.py", "test_messages.py", "test_trio.py")
+# What users have beside the package and what it is imported as, and the tests that need it.
+NEIGHBOURS = {
+    "anthropic": "anthropic",
+    "google-genai": "google.genai",
+    "langchain-core": "langchain_core",
+    "numpy": "numpy",
+    "openai": "openai",
+    "opentelemetry-exporter-otlp-proto-common": "opentelemetry.exporter.otlp.proto.common",
+    "opentelemetry-sdk": "opentelemetry.sdk",
+    "orjson": "orjson",
+    "trio": "trio",
+}
+NEIGHBOUR_TESTS = (
+    "audit/test_files.py",
+    "audit/test_readers_clients.py",
+    "test_canonical.py",
+    "test_messages.py",
+    "test_trio.py",
+)
+LOWEST = ("attrs==23.2", "wrapt==2.2", "jinja2==3.1.0", "rich==13.0.0", "typer==0.16.0")
+# That typer uses what a newer click warns of.
+LOWEST += ("click==8.1.8",)
+# What the page of the report is looked at with; its test is skipped where it is not installed.
+BROWSER = ("chromium", "chromedriver")
+BROWSER_PACKAGES = ("chromium", "chromium-driver")
 
 # The frameworks the adapters live in, as their drivers and examples are called; each has an extra.
 ADAPTERS = ("fastmcp", "mcp", "openai", "openai_agents")
@@ -32,7 +55,7 @@ nox.options.envdir = str(WORK)
 nox.options.error_on_missing_interpreters = True
 nox.options.error_on_external_run = True
 nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "neighbours"]
-nox.options.sessions += ["examples", "instructions"]
+nox.options.sessions += ["page", "ray", "examples", "instructions"]
 nox.options.sessions += [f"{name}_{age}" for name in ADAPTERS for age in ("newest", "oldest")]
 nox.options.sessions += ["verified"]
 
@@ -164,20 +187,43 @@ def tests(session: nox.Session) -> None:
 @nox.session(python=VERSIONS[0])
 def lowest(session: nox.Session) -> None:
     """Run the tests against the oldest dependencies that are promised."""
-    session.install(f"{_wheel(session)}[tests]", "attrs==23.2", "wrapt==2.2")
+    session.install(f"{_wheel(session)}[tests]", *LOWEST)
     _pytest(session)
 
 
 @nox.session(python=NEWEST)
 def neighbours(session: nox.Session) -> None:
-    """Run the tests that need the real clients of the providers, trio or numpy; none is skipped."""
+    """Run the tests that need real clients, tracers, trio, numpy or orjson; none is skipped."""
     session.install(f"{_wheel(session)}[tests]", *NEIGHBOURS)
     session.chdir(_without_the_package(session))
-    for name in NEIGHBOURS:
-        module = name.replace("google-genai", "google.genai")
+    for module in NEIGHBOURS.values():
         # Where one is missing its tests would be skipped without a word.
         session.run("python", "-W", "ignore", "-c", f"import {module}", silent=True)
     session.run("pytest", "-q", *(f"tests/{name}" for name in NEIGHBOUR_TESTS))
+
+
+@nox.session(python=NEWEST)
+def page(session: nox.Session) -> None:
+    """Look at the page of the report in a browser, which is installed if it is missing."""
+    if not all(map(shutil.which, BROWSER)):
+        session.run("apt-get", "update", "-qq", external=True)
+        session.run("apt-get", "install", "-qq", "-y", *BROWSER_PACKAGES, external=True)
+    for program in BROWSER:
+        # Where one is missing the test would be skipped without a word.
+        session.run(program, "--version", external=True)
+    session.install(f"{_wheel(session)}[tests]", "selenium>=4.20")
+    session.chdir(_without_the_package(session))
+    session.run("python", "-c", "import selenium.webdriver", silent=True)
+    session.run("pytest", "-q", "tests/report/test_page.py")
+
+
+@nox.session(python=RAY)
+def ray(session: nox.Session) -> None:
+    """Audit a folder on a local Ray cluster, in an environment of its own: it is a large one."""
+    session.install(f"{_wheel(session)}[tests]", "ray[data]>=2.40")
+    session.chdir(_without_the_package(session))
+    session.run("python", "-W", "ignore", "-c", "import ray.data", silent=True)
+    session.run("pytest", "-q", "tests/audit/test_with_ray.py")
 
 
 @nox.session(python=VERSIONS)
@@ -203,12 +249,20 @@ def _oldest(extra: str) -> list[str]:
     return [requirement.split(",")[0].replace(">=", "==") for requirement in wanted]
 
 
+_began: list[str] = []
+
+
 def _adapter(session: nox.Session, name: str, age: str) -> None:
     """Hold one adapter to the contract, in an environment of its own, and run its example."""
     extra = name.replace("_", "-")
     wanted = _oldest(extra) if age == "oldest" else []
-    session.install(f"{_wheel(session)}[tests,{extra}]", *wanted)
+    # Not all that the tests want: frameworks pin what they need of it.
+    session.install(f"{_wheel(session)}[{extra}]", *wanted, "hypothesis>=6.100", "pytest>=8.2")
     session.chdir(_without_the_package(session))
+    if not _began:
+        # What earlier runs of nox verified is not what this one did.
+        VERIFIED.unlink(missing_ok=True)
+        _began.append(name)
     asked_for = {"REPEATGUARD_FRAMEWORK": name, "REPEATGUARD_VERIFIED": str(VERIFIED)}
     session.run("pytest", "-q", "tests/integrations", *session.posargs, env=asked_for)
     session.run("python", f"examples/{name}_loop.py", silent=True)
@@ -230,6 +284,7 @@ def verified(session: nox.Session) -> None:
         row = json.loads(line)
         found.setdefault(row["name"], {})[row["version"]] = row
     for name, rows in sorted(found.items()):
-        passed = ", ".join(str(row.get("passed", 0)) for row in rows.values())
-        without = ", ".join(str(row.get("not applicable", 0)) for row in rows.values())
-        session.log(f"| {name} | {', '.join(rows)} | {passed} | {without} |")
+        ages = sorted(rows, key=lambda version: [int(part) for part in version.split(".")])
+        passed = ", ".join(str(rows[version].get("passed", 0)) for version in ages)
+        without = ", ".join(str(rows[version].get("not applicable", 0)) for version in ages)
+        session.log(f"| {name} | {', '.join(ages)} | {passed} | {without} |")

@@ -152,8 +152,9 @@ def measure(runs: Iterable[Mapping[str, Any]], policy: Policy | None = None) -> 
 
 
 def _finished(run: Mapping[str, Any], call: Mapping[str, Any]) -> bool:
-    """Tell whether the call that ended the run repeats a hand-off that had succeeded."""
-    return call["effect"] == "terminal" and not call["error"]
+    """Tell whether a hand-off had succeeded before the call that ends the run, or with it."""
+    made = run["calls"][: call["i"] + 1]
+    return any(each["effect"] == "terminal" and not each["error"] for each in made)
 
 
 HEADINGS = ("run", "call", "guard", "as call", "label", "tool", "what came back")

@@ -8,6 +8,7 @@ from typing import Any
 from repeatguard_sdk._memory import Memory
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Registry
+from repeatguard_sdk._types import is_sequence
 from repeatguard_sdk.exceptions import RunStateError
 
 _CHOICES = {"on_stuck": ("exit", "raise", "flag"), "deliver": ("queue", "result")}
@@ -34,10 +35,11 @@ def check_options(**options: Any) -> None:
         _reject("tools", tools, "give a list of decorated functions, of a dict its .values()")
     if tools is not None and (isinstance(tools, str) or not isinstance(tools, Iterable)):
         _reject("tools", tools, "give a list of decorated functions")
-    if isinstance(events, type):
-        _reject("events", events, f"give an instance: {events.__name__}()")
-    if events is not None and not callable(getattr(events, "emit", events)):
-        _reject("events", events, "give a sink with an emit method, or a function of one event")
+    for sink in events if is_sequence(events) else [events]:
+        if isinstance(sink, type):
+            _reject("events", sink, f"give an instance: {sink.__name__}()")
+        if sink is not None and not callable(getattr(sink, "emit", sink)):
+            _reject("events", sink, "give a sink with an emit method, or a function of one event")
     if clock is not None and not callable(clock):
         _reject("clock", clock, "give a function that returns seconds, such as time.time")
 

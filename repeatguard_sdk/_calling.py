@@ -168,6 +168,8 @@ class CallPath:
         self._last = call
         if here is not None:
             here.admission = call
+        if self._reporter.following.waits:
+            self._reporter.saw_call(call)
         return call
 
     def _returned(
@@ -321,6 +323,12 @@ class CallPath:
             chosen = engine.policy.style
             style = chosen if isinstance(chosen, str) else "custom"
         self._reporter.intervention(call, result=kept, style=style)
+        self._watch_what_follows()
+
+    def _watch_what_follows(self) -> None:
+        """Keep calls off the short way, where nobody sees them, while a follow-up is awaited."""
+        if self._reporter.following.waits:
+            self._engine.plain.clear()
 
     def _observe(self, call: Admission, kept: Any) -> Observation:
         ledger = self._engine.ledger

@@ -53,6 +53,8 @@ class NamedCalls(CallPath):
             self._engine, found, name, as_mapping(arguments), reason, denied=denied, call_id=call_id
         )
         self._last = call
+        if self._reporter.following.waits:
+            self._reporter.saw_call(call)
         self._report(call)
         if call.ends_run:
             self._leave()

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import BUDGET_SPENT, identical_cause
 from repeatguard_sdk._canonical import digest
+from repeatguard_sdk._default_sink import default_sink
+from repeatguard_sdk._emitting import Emitter, GivenSink, emitter
+from repeatguard_sdk._event import FollowUp, GuardWarning, RepeatEvent, RunRecord
+from repeatguard_sdk._following import Following
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._registry import Tool
+from repeatguard_sdk._suspicion import suspect_cause
 from repeatguard_sdk._text import quote
-from repeatguard_sdk._types import MISSING, Reason
-from repeatguard_sdk.events import Event, EventSink, GuardWarning, RepeatEvent, RunRecord, SafeSink
+from repeatguard_sdk._types import MISSING, NextStep, Reason, SuspectedCause
 
 _PREVIEW = 200
-# Where warnings go that no sink takes: a developer should not miss them.
+_READ_FOR_CAUSE = 2_000
+_MAX_NAMES = 64
+# Where warnings go where the program names no sink: a developer should not miss them.
 _LOG = logging.getLogger("repeatguard_sdk")
 
 
@@ -29,23 +35,48 @@ def _cause(call: Admission) -> str:
     return identical_cause(failed=call.entry is not None and call.entry.failed)
 
 
+def _suspected(call: Admission, result: Any) -> SuspectedCause | None:
+    """Guess why it is repeated; there is nothing to go by where nothing came back."""
+    if result is MISSING:
+        return None
+    if isinstance(result, BaseException):
+        result = f"{type(result).__name__}: {quote(str(result), _READ_FOR_CAUSE)}"
+    text = result if isinstance(result, str) else quote(result, _READ_FOR_CAUSE)
+    failed = call.entry is not None and call.entry.failed
+    return suspect_cause(
+        text, failed=failed, unknown_tool=bool(call.reason) and not call.state.name
+    )
+
+
+def _clamped(result: Any) -> str:
+    """Show a result in `_PREVIEW` characters, what says that it was cut included."""
+    shown = quote(result, _PREVIEW)
+    return shown if len(shown) <= _PREVIEW else quote(result, _PREVIEW - 32)
+
+
 class Reporter:
     """Sends the events of one run; without a sink it only counts them.
 
     Args:
         run_id: goes into every event.
-        sink: where they go.
+        sink: where they go; one, or several. Default: where `default_sink` says, if anywhere.
         clock: seconds.
+
+    Attributes:
+        following: the interventions whose follow-up is awaited.
     """
 
     def __init__(
         self,
         run_id: str,
-        sink: EventSink | Callable[[Event], Any] | None,
+        sink: GivenSink | Sequence[GivenSink] | None,
         clock: Callable[[], float],
     ) -> None:
         self._run_id = run_id
-        self._sink = None if sink is None else SafeSink(sink)
+        self._log_too = sink is None
+        given = default_sink() if sink is None else sink
+        self._sink: Emitter | None = None if given is None else emitter(given)
+        self.following = Following(self._follow_up)
         self._clock = clock
         self._started = 0.0
         self._interventions = 0
@@ -55,7 +86,7 @@ class Reporter:
 
     @property
     def dropped(self) -> int:
-        """Events the sink raised on."""
+        """Events the sink raised on, or had no room for."""
         return 0 if self._sink is None else self._sink.dropped
 
     def _now(self) -> float:
@@ -74,27 +105,55 @@ class Reporter:
         self._interventions += 1
         if self._sink is None:
             return
-        finding, entry = call.finding, call.entry
-        self._sink.emit(
-            RepeatEvent(
-                run_id=self._run_id,
-                at=self._now(),
-                call=call.number,
-                turn=call.turn,
-                tool=call.tool.spec.name,
-                finding=finding.kind if finding is not None else "repeat",
-                decision=call.decision,
-                would=call.would,
-                count=finding.count if finding is not None else call.count,
-                cause=finding.cause if finding is not None else _cause(call),
-                key_digest="" if call.key is None else digest(call.key),
-                result_digest=("" if entry is None or entry.token is None else digest(entry.token)),
-                preview="" if result is MISSING else quote(result, _PREVIEW),
-                style=style,
-                mode=call.mode,
-                differed=call.differed,
-            )
+        event = self._event(call, result, style)
+        self._sink.emit(event)
+        if event.did is None:
+            self.following.begin(event, call)
+
+    def _event(self, call: Admission, result: Any, style: str) -> RepeatEvent:
+        finding, entry, spec = call.finding, call.entry, call.tool.spec
+        return RepeatEvent(
+            run_id=self._run_id,
+            number=self._interventions,
+            at=self._now(),
+            call=call.number,
+            turn=call.turn,
+            call_id=call.call_id,
+            tool=spec.name,
+            effect=spec.effect,
+            arguments=tuple(str(name) for name in list(call.arguments())[:_MAX_NAMES]),
+            finding=finding.kind if finding is not None else "repeat",
+            decision=call.decision,
+            would=call.would,
+            count=finding.count if finding is not None else call.count,
+            cause=finding.cause if finding is not None else _cause(call),
+            key_digest="" if call.key is None else digest(call.key),
+            result_digest="" if entry is None or entry.token is None else digest(entry.token),
+            preview="" if result is MISSING else _clamped(result),
+            failed=entry is not None and entry.failed,
+            suspected_cause=_suspected(call, result),
+            style=style,
+            mode=call.mode,
+            differed=call.differed,
+            # Nothing can follow it in the run; a model that goes on is answered, not guarded.
+            did="ended" if call.ends_run else None,
         )
+
+    def saw_call(self, call: Admission) -> None:
+        """Take note of a call that may tell what followed an intervention."""
+        try:
+            self.following.saw_call(call)
+        except Exception:
+            # A key that cannot be compared; what followed stays unknown.
+            self.following = Following(self._follow_up)
+
+    def conclude(self, did: NextStep) -> None:
+        """Take note that the model answered, or that the run is at its end."""
+        self.following.conclude(did)
+
+    def _follow_up(self, follow_up: FollowUp) -> None:
+        if self._sink is not None:
+            self._sink.emit(follow_up)
 
     def warn_uncountable(self, tool: Tool, why: str) -> None:
         """Say, once a tool, that a call of it cannot be compared."""
@@ -126,17 +185,23 @@ class Reporter:
             self._warn(tool.spec.name, what, error)
 
     def _warn(self, tool: str, what: str, fault: Exception | None = None) -> None:
-        if self._sink is None:
+        if self._log_too:
             _LOG.warning("%s: %s", tool or "the run", what)
-        else:
+        if self._sink is not None:
             self._sink.emit(
                 GuardWarning(run_id=self._run_id, at=self._now(), tool=tool, what=what, fault=fault)
             )
 
+    def wait(self, seconds: float) -> None:
+        """Wait so long for a sink that is called in a thread of its own."""
+        if self._sink is not None:
+            self._sink.close(seconds)
+
     def end(self, ledger: Ledger, reason: Reason) -> None:
-        """Send the record of the run."""
+        """Send what followed the last interventions, and the record of the run."""
         if self._sink is None:
             return
+        self.conclude("answered" if reason in ("completed", "finished") else "ended")
         tools = ledger.tools.values()
         self._sink.emit(
             RunRecord(

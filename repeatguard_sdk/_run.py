@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from repeatguard_sdk._arguments import check_options
 from repeatguard_sdk._binding import bind
 from repeatguard_sdk._call import CallDecision
 from repeatguard_sdk._canonical import digest
+from repeatguard_sdk._emitting import GivenSink
 from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._identity import fact_name, identify
 from repeatguard_sdk._memory import Memory
@@ -32,10 +33,13 @@ from repeatguard_sdk._spec import find_record
 from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._turning import clocks_in, open_turn
 from repeatguard_sdk._types import MISSING, Deliver, OnStuck, Reason
-from repeatguard_sdk.events import Event, EventSink
 from repeatguard_sdk.exceptions import RunStateError, StuckError, ToolDeclarationError
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# How long the end of a block waits, in seconds, for a sink in a thread of its own: one that works
+# has everything by then, one that hangs must not hold the program up, and an event loop even less.
+_WAIT_FOR_SINK, _WAIT_ON_LOOP = 1.0, 0.05
 
 
 class Run(AdaptedCalls):
@@ -55,7 +59,8 @@ class Run(AdaptedCalls):
         deliver: "queue" keeps observations for `observations` and `messages`; "result" appends
             them to a result that is text. Those about another result, and about an error, wait in
             the queue all the same: call `messages` too.
-        events: a sink, or a function that takes events.
+        events: a sink, a function that takes events, or a list of these. Default: the SQLite file that
+            `REPEATGUARD_EVENTS` names, if it is set.
         memory: what a run before this one left, for work that is taken up again.
         registry: where tools are looked up by name.
         clock: seconds; default: `time.time`.
@@ -89,7 +94,7 @@ class Run(AdaptedCalls):
         run_id: str | None = None,
         on_stuck: OnStuck = "exit",
         deliver: Deliver = "queue",
-        events: EventSink | Callable[[Event], Any] | None = None,
+        events: GivenSink | Sequence[GivenSink] | None = None,
         memory: Memory | None = None,
         registry: Registry | None = None,
         clock: Callable[[], float] | None = None,
@@ -145,6 +150,9 @@ class Run(AdaptedCalls):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
+        return self._close(error, _WAIT_FOR_SINK)
+
+    def _close(self, error: BaseException | None, wait: float) -> bool:
         self.guarding = False
         self._state = ENDED
         self._memory.release()
@@ -152,6 +160,7 @@ class Run(AdaptedCalls):
         self._tell_outer()
         signalled, rest = take_signal(error, self)
         self._conclude(rest)
+        self._reporter.wait(wait)
         outcome = self._outcome
         stuck = outcome is not None and outcome.reason == "stuck"
         if outcome is not None and stuck and self._on_stuck == "raise" and rest is None:
@@ -169,7 +178,7 @@ class Run(AdaptedCalls):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        return self.__exit__(kind, error, trace)
+        return self._close(error, _WAIT_ON_LOOP)
 
     def __repr__(self) -> str:
         ended = f" {self._outcome.reason}" if self._outcome is not None else ""
@@ -196,7 +205,10 @@ class Run(AdaptedCalls):
             msg = f"run.turn(ignore={ignore!r}) is a bare string; write ignore=[{ignore!r}]"
             raise RunStateError(msg)
         names = tuple(ignore)
+        if self._reporter.following.waits:
+            self._reporter.following.saw_turn()
         found = open_turn(self._engine, state, names)
+        self._watch_what_follows()
         if state is not MISSING and not self._reporter.clock_warned:
             clocks = clocks_in(self._engine, state, names)
             if clocks:
@@ -215,6 +227,7 @@ class Run(AdaptedCalls):
             text: what was said; not looked at.
         """
         self._check_open("user_message")
+        self._reporter.conclude("answered")
         self._engine.user_spoke()
 
     def progress(self) -> None:
@@ -293,7 +306,7 @@ class Run(AdaptedCalls):
 
     @property
     def dropped_events(self) -> int:
-        """How many events the sink raised on; they are lost, and the run goes on."""
+        """How many events the sink raised on or had no room for; they are lost, the run goes on."""
         return self._reporter.dropped
 
     @property

@@ -77,6 +77,10 @@ class ScenarioError(RepeatGuardError, ValueError):
     """A scenario given to `repeatguard_sdk.testing.play` is malformed."""
 
 
+class EventFileError(RepeatGuardError, ValueError):
+    """A file given as a file of events is something else, or of a newer version."""
+
+
 class NoIdentityError(RepeatGuardError, TypeError):
     """A value has no defined identity, so a call that holds it cannot be compared."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
@@ -12,10 +11,13 @@ from repeatguard_sdk._call import CallDecision
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Registry
 from repeatguard_sdk._run import Run
+from repeatguard_sdk._scripted import ToolFailure, is_transient_text, scripted_error
 from repeatguard_sdk._tool import guarded_tool
 from repeatguard_sdk._types import MISSING, Decision, Mode, is_mapping
-from repeatguard_sdk.events import MemorySink
 from repeatguard_sdk.exceptions import RepeatedFailure, ScenarioError, ToolDeclarationError
+from repeatguard_sdk.sinks.memory import MemorySink
+
+__all__ = ["PlayedCall", "ToolFailure", "is_transient_text", "play", "scripted_error"]
 
 _EVENTS = ("user_message", "compaction", "auto_continue", "external_change", "progress")
 _STEP_FIELDS = frozenset({"tool", "args", "result", "error", "turn", "call_id", "run", "refused"})
@@ -35,11 +37,6 @@ _DECLARATION_FIELDS = frozenset(
         "mode",
     }
 )
-_TRANSIENT = re.compile(r"time.?out|timed.out|connection|\b(?:429|502|503|504)\b", re.IGNORECASE)
-
-
-class ToolFailure(Exception):
-    """What a scripted tool raises for an `error` that is not transient."""
 
 
 @attrs.frozen(kw_only=True)
@@ -192,7 +189,9 @@ class _Stage:
         if run.over:
             return PlayedCall(decision="exit", executed=False)
         if "turn" not in step or self._turns.get(name, MISSING) != step["turn"]:
-            run.turn()
+            self._open_turn(run)
+            if run.over:
+                return PlayedCall(decision="exit", executed=False)
         self._turns[name] = step.get("turn", MISSING)
         self._step, self._ran = step, False
         returned, error = self._act(run, step)
@@ -212,6 +211,13 @@ class _Stage:
             value=value,
         )
 
+    def _open_turn(self, run: Run) -> None:
+        try:
+            run.turn()
+        except BaseException as signal:
+            if not run.__exit__(type(signal), signal, None):
+                raise
+
     def _act(self, run: Run, step: Mapping[str, Any]) -> tuple[Any, str | None]:
         arguments: Mapping[str, Any] = step.get("args") or {}
         try:
@@ -227,16 +233,6 @@ class _Stage:
             if not run.__exit__(type(signal), signal, None):
                 raise
             return None, None
-
-
-def scripted_error(text: str) -> Exception:
-    """Return what a scripted tool raises for an error text: a transient type where it names one."""
-    return ConnectionError(text) if is_transient_text(text) else ToolFailure(text)
-
-
-def is_transient_text(text: str) -> bool:
-    """Tell whether an error text names a time-out, a connection, 429, 502, 503 or 504."""
-    return _TRANSIENT.search(text) is not None
 
 
 def _check(given: Any) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from repeatguard_sdk import Registry, Run, StuckError, guarded_tool
 from repeatguard_sdk._recalling import PastCall
@@ -381,3 +384,70 @@ def test_a_coroutine_tool_is_recalled(desk: Desk) -> None:
         run.recall([past(1, tool="fetch", result="loop")])
         assert "loop" == asyncio.run(go_on(run))
     assert [] == desk.ran
+
+
+EFFECTS = ("read", "write", "live", "unknown", "bookkeeping", "final")
+steps = st.lists(
+    st.tuples(
+        st.sampled_from([*EFFECTS, "nothing"]),
+        st.sampled_from("ab"),
+        st.sampled_from(["page one", "page two", None]),
+        st.booleans(),
+    ),
+    min_size=2,
+    max_size=14,
+)
+
+
+class Stage:
+    """A run whose tools return what the step says, `None` standing for a failure."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.result: str | None = None
+        self.turn = 0
+        for effect in EFFECTS:
+            self.declare(effect)
+        self.run = Run(registry=self.registry)
+        # In a context of its own: no block ends it here.
+        contextvars.copy_context().run(self.run.__enter__)
+        self.run.govern()
+
+    def declare(self, effect: Any) -> None:
+        @guarded_tool(registry=self.registry, effect=effect, name=effect)
+        def tool(word: str) -> str:
+            """Do something."""
+            if self.result is None:
+                msg = f"{word} is broken"
+                raise LookupError(msg)
+            return self.result
+
+    def live(self, tool: str, word: str, result: str | None, opens: bool) -> tuple[Any, PastCall]:
+        self.result = result
+        if opens or not self.turn:
+            self.turn += 1
+            self.run.turn()
+        came: dict[str, Any] = {"tool": tool, "arguments": {"word": word}, "turn": self.turn}
+        if tool == "nothing":
+            self.run.refused(tool, {"word": word}, "no such tool")
+            came["refused"] = "no such tool"
+        else:
+            try:
+                came["result"] = self.run.dispatch(tool, {"word": word})
+            except Exception as error:
+                came["error"] = str(error)
+        last = self.run.last_decision
+        assert last is not None
+        return (last.decision, last.executed, last.count, self.run.over), PastCall(**came)
+
+
+@given(steps=steps, cut=st.integers(1, 13))
+def test_a_run_that_is_taken_up_decides_as_one_that_lived_on(steps: Any, cut: int) -> None:
+    """Wherever a conversation is cut, the run that recalls its first part decides alike on the rest."""
+    lived = Stage()
+    told = [lived.live(*step) for step in steps]
+    taken_up = Stage()
+    taken_up.run.recall([past for _, past in told[:cut]])
+    taken_up.turn = told[cut - 1][1].turn if cut <= len(told) else lived.turn
+    rest = [taken_up.live(*step)[0] for step in steps[cut:]]
+    assert [decided for decided, _ in told[cut:]] == rest

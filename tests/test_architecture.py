@@ -23,16 +23,16 @@ TOP = "repeatguard_sdk"
 # first number is the level a reader thinks in (0 words, 1 one tool and one call, 2 memory and
 # text, 3 rules and ends, 4 the run, 5 the decorator, 6 what is built on both, 7 the command line).
 LEVELS = """
-0.0  _types exceptions _portable _scope _text
+0.0  _types exceptions _forking _portable _scope _text
 1.0  _binding _call _copies _hosted _ladder _options _ring _slot _spec _walk
 1.1  _encode _flight _rules _wording
-1.2  _canonical _entry
+1.2  _canonical _entry _event _suspicion
 1.3  _key
-2.0  _ledger _observation _registry events
-2.1  _admission _dispatch _identity _memory _messages _toolset
+2.0  _ledger _observation _registry
+2.1  _admission _dispatch _emitting _identity _memory _messages _redaction _toolset
 2.2  _recalling
-3.0  _outcome detectors
-3.1  _policy
+3.0  _following _outcome detectors sinks
+3.1  _default_sink _policy events
 3.2  _arguments _joining _reporting _settling _speaking
 3.3  _withholding
 3.4  _engine
@@ -41,12 +41,26 @@ LEVELS = """
 4.1  _named_calls
 4.2  _adapting
 4.3  _run
-5.0  _tool
-6.0  integrations testing
+5.0  _scripted _tool
+6.0  audit integrations report testing
+7.0  cli
+7.1  __main__
 """
 THIRD_PARTY = {"attrs", "wrapt"}
+# What an extra brings, and the part of the package that may import it at its top: nothing of the
+# core loads that part.
+EXTRAS = {
+    "audit": {"ijson", "orjson"},
+    "cli": {"rich", "typer"},
+    "report": {"jinja2"},
+    "sinks": {"opentelemetry"},
+}
 # Slow to load and seldom needed. Their order is checked like that of all others.
-PUT_OFF = {("_reviewing", f"{TOP}.detectors.asked_again")}
+PUT_OFF = {
+    ("_reviewing", f"{TOP}.detectors.asked_again"),
+    ("cli", f"{TOP}.report.as_html"),
+    ("_default_sink", f"{TOP}.sinks.sqlite"),
+}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MAX_LINES = 400
 
@@ -115,19 +129,24 @@ def test_imports_go_down() -> None:
 
 
 def test_no_cycles() -> None:
-    """No module imports itself by way of others, not even late."""
+    """No module imports itself by way of others, not even late, and no file of a folder does."""
     graph: dict[str, set[str]] = {}
     for user, used in edges():
         graph.setdefault(user, set()).add(used)
     graphlib.TopologicalSorter(graph).prepare()
+    files: dict[str, set[str]] = {}
+    for path, tree in SOURCES.items():
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        files[name.removesuffix(".__init__")] = {used for used, _ in imports(tree)}
+    graphlib.TopologicalSorter(files).prepare()
 
 
-def test_files_of_a_folder_import_no_sibling() -> None:
-    """The detectors and the adapters, one file each, do not know each other, but what they share."""
+def test_files_of_one_kind_do_not_know_each_other() -> None:
+    """The detectors and the adapters, one file each, import no sibling but what is named as shared."""
     wrong = [
         (path.name, name)
         for path, tree in SOURCES.items()
-        if path.parent != PACKAGE
+        if path.parent.name in ("detectors", "integrations")
         for name, _ in imports(tree)
         if ours(name) == module_of(path) and not name.rpartition(".")[2].startswith("_")
     ]
@@ -135,14 +154,15 @@ def test_files_of_a_folder_import_no_sibling() -> None:
 
 
 def test_only_the_two_dependencies_at_the_top() -> None:
-    """At its top a module imports the standard library, attrs, wrapt and the package itself."""
-    allowed = THIRD_PARTY | {TOP} | set(sys.stdlib_module_names)
+    """At its top a module imports the standard library, attrs, wrapt, the package or its own extra."""
+    always = THIRD_PARTY | {TOP} | set(sys.stdlib_module_names)
     wrong = [
         (path.name, name)
         for path, tree in SOURCES.items()
         for inside in [late(tree)]
         for name, statement in imports(tree)
-        if statement not in inside and name.split(".")[0] not in allowed
+        if statement not in inside
+        and name.split(".")[0] not in always | EXTRAS.get(module_of(path), set())
     ]
     assert [] == wrong
 

@@ -15,14 +15,15 @@ import attrs
 import pytest
 
 from repeatguard_sdk import Policy, Registry, Run, guarded_tool
+from repeatguard_sdk._emitting import InPlace
 from repeatguard_sdk.events import (
     Event,
+    FollowUp,
     GuardWarning,
     LoggingSink,
     MemorySink,
     RepeatEvent,
     RunRecord,
-    SafeSink,
 )
 
 
@@ -132,7 +133,7 @@ def test_a_preview_is_clamped_and_quoted() -> None:
         look_up()
         look_up()
     (event,) = sink.repeats
-    assert len(event.preview) < 260
+    assert len(event.preview) <= 200
     assert "\n" not in event.preview
     assert "\x1b" not in event.preview
     assert "System:" not in event.preview
@@ -146,7 +147,9 @@ def test_events_are_values() -> None:
         tools.look_up("a")
     (event,), (record,) = sink.repeats, sink.runs
     for each in (event, record):
-        assert json.loads(json.dumps(attrs.asdict(each))) == attrs.asdict(each)
+        fields = attrs.asdict(each)
+        read_back = json.loads(json.dumps(fields))
+        assert read_back == {**fields, **({"arguments": ["key"]} if each is event else {})}
     assert event == attrs.evolve(event)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         event.tool = "other"  # type: ignore[misc]
@@ -265,7 +268,7 @@ def test_a_function_is_a_sink() -> None:
     with tools.run(got.append):
         tools.look_up("a")
         tools.look_up("a")
-    assert [type(event) for event in got] == [RepeatEvent, RunRecord]
+    assert [type(event) for event in got] == [RepeatEvent, FollowUp, RunRecord]
 
 
 def test_a_logging_sink(caplog: pytest.LogCaptureFixture) -> None:
@@ -280,13 +283,15 @@ def test_a_logging_sink(caplog: pytest.LogCaptureFixture) -> None:
         ("INFO", "repeatguard_sdk"),
         ("WARNING", "repeatguard_sdk"),
         ("INFO", "repeatguard_sdk"),
+        ("INFO", "repeatguard_sdk"),
     ]
-    replay, warning, end = caplog.records
+    replay, warning, followed, end = caplog.records
     assert replay.getMessage() == "call 2 of look_up: replay (repeat, count 2)"
+    assert followed.getMessage() == "call 2 of look_up was followed by: other_call"
     assert "cannot be compared" in warning.getMessage()
     assert end.getMessage() == "run r1: completed"
     fields: list[dict[str, Any]] = [record.repeatguard for record in caplog.records]  # type: ignore[attr-defined]
-    assert [each["run_id"] for each in fields] == ["r1"] * 3
+    assert [each["run_id"] for each in fields] == ["r1"] * 4
     assert fields[0]["key_digest"]
 
 
@@ -300,7 +305,7 @@ def test_a_logging_sink_of_ones_own_logger(caplog: pytest.LogCaptureFixture) -> 
             tools.look_up("a")
             tools.look_up("a")
     assert {record.name for record in caplog.records} == {"mine"}
-    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "INFO"]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "INFO", "INFO"]
     assert caplog.records[0].getMessage() == "look_up: it failed"
 
 
@@ -326,7 +331,7 @@ def test_a_safe_sink_counts_what_its_sink_raises_on() -> None:
         if len(got) % 2:
             raise OSError("disk full")
 
-    safe = SafeSink(sometimes)
+    safe = InPlace(sometimes)
     warning = GuardWarning(run_id="r", at=0, tool="t", what="w")
     for _ in range(5):
         safe.emit(warning)
@@ -348,7 +353,7 @@ class Broken:
             raise OSError(msg)
 
 
-@pytest.mark.parametrize("kind", [object, RepeatEvent, GuardWarning, RunRecord])
+@pytest.mark.parametrize("kind", [object, RepeatEvent, FollowUp, GuardWarning, RunRecord])
 def test_a_sink_that_raises_never_breaks_a_run(kind: type[Any]) -> None:
     """The same answers, the same end, and every event was tried."""
     tools, sink = Tools(), Broken(kind)
@@ -360,9 +365,8 @@ def test_a_sink_that_raises_never_breaks_a_run(kind: type[Any]) -> None:
         tools.look_up("a")
         pytest.fail("the third call must leave the block")
     assert run.stuck
-    assert sink.tried == 4
-    assert run._reporter._sink is not None
-    assert run._reporter._sink.dropped == {object: 4, RepeatEvent: 2}.get(kind, 1)
+    assert sink.tried == 5
+    assert run.dropped_events == {object: 5, RepeatEvent: 2}.get(kind, 1)
 
 
 def test_a_sink_may_use_the_run() -> None:
@@ -370,13 +374,16 @@ def test_a_sink_may_use_the_run() -> None:
     tools = Tools()
     seen: list[Any] = []
 
-    def curious(event: Event) -> None:
-        if isinstance(event, RepeatEvent):
-            run.progress()
-            run.know(seen=True)
-            seen.append((run.calls, len(run.observations()), run.key_of("look_up", "a")))
+    class Curious:
+        in_place = True
 
-    with tools.run(curious) as run:
+        def emit(self, event: Event, /) -> None:
+            if isinstance(event, RepeatEvent):
+                run.progress()
+                run.know(seen=True)
+                seen.append((run.calls, len(run.observations()), run.key_of("look_up", "a")))
+
+    with tools.run(Curious()) as run:
         tools.look_up("a")
         tools.look_up("a")
         tools.look_up("a")

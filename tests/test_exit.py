@@ -928,8 +928,9 @@ def test_the_record_of_a_run_tells_its_end(desk: Desk) -> None:
     with desk.run(events=events.append, run_id="r-1") as run:
         for _ in range(9):
             desk.look("a")
-    assert ["RepeatEvent", "RepeatEvent", "RunRecord"] == [type(event).__name__ for event in events]
-    assert ["replay", "exit"] == [event.decision for event in events[:2]]
+    told = ["RepeatEvent", "FollowUp", "RepeatEvent", "RunRecord"]
+    assert told == [type(event).__name__ for event in events]
+    assert ["replay", "exit"] == [event.decision for event in events[:3:2]]
     record = events[-1]
     assert ("r-1", "stuck", 3, 2) == (record.run_id, record.reason, record.calls, record.events)
     assert ({"look": 1}, {"look": 1}) == (dict(record.executed), dict(record.replayed))

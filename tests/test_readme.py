@@ -40,7 +40,7 @@ def run(program: str, tmp_path: Path) -> str:
 def test_there_is_something_to_run() -> None:
     """The README has an example and the text it prints."""
     assert PYTHON
-    assert 1 == len(PRINTED)
+    assert 2 == len(PRINTED)
 
 
 @pytest.mark.parametrize("program", PYTHON, ids=range(len(PYTHON)))
@@ -54,11 +54,23 @@ def test_the_first_example_prints_what_is_shown(tmp_path: Path) -> None:
     assert PRINTED[0] == run(PYTHON[0], tmp_path)
 
 
+def test_the_audit_prints_what_is_shown(tmp_path: Path) -> None:
+    """The table below the command is the head of what it prints, to the letter."""
+    pytest.importorskip("typer")
+    command = [sys.executable, "-m", "repeatguard_sdk", "audit"]
+    command.append(str(Path(__file__).parent / "data" / "transcripts.jsonl"))
+    environment = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(command, capture_output=True, check=True, cwd=tmp_path, env=environment)
+    printed = [line.rstrip() for line in done.stdout.decode().splitlines()]
+    shown = PRINTED[1].splitlines()
+    assert shown == printed[: len(shown)]
+
+
 def test_the_two_commands() -> None:
-    """One command runs the real runs and one the tests, each in a block of its own."""
+    """One command audits the real runs and one runs the tests, each in a block of its own."""
     assert 2 == len(COMMANDS)
     assert all(1 == len(command.splitlines()) for command in COMMANDS)
-    assert "examples/real_runs.py" in COMMANDS[0]
+    assert "repeatguard audit" in COMMANDS[0]
     assert "pytest" in COMMANDS[1]
 
 

@@ -32,6 +32,8 @@ _NOTHING = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+_HOLDS_NOTHING = re.compile(r"\[\s*\]|^\{\s*\}")
+
 # How a text that says "nothing" may begin: no, nothing, none, null, not, n/a, zero, 0, empty.
 _FIRST = frozenset("nNzZ0eE")
 
@@ -53,7 +55,7 @@ def found_nothing(result: Any, spec: ToolSpec) -> bool:
     rule = spec.empty
     try:
         if rule is MISSING:
-            return _is_empty(result)
+            return is_empty(result)
         return bool(rule(result)) if callable(rule) else bool(result == rule)
     except Exception:
         return False
@@ -65,7 +67,8 @@ def may_be_nothing(text: str) -> bool:
     return not first.isalnum() or first in _FIRST
 
 
-def _is_empty(result: Any) -> bool:
+def is_empty(result: Any) -> bool:
+    """Tell whether a result is one that found nothing, whatever its tool says of it."""
     if result is None:
         return True
     if isinstance(result, str):
@@ -87,8 +90,11 @@ def _is_empty_text(text: str) -> bool:
     if not may_be_nothing(text):
         return False
     if text[0] in "[{" or text == "null":
+        if text[0] == "{" and _HOLDS_NOTHING.search(text) is None:
+            # Most objects hold no empty list, and need no parsing to tell.
+            return False
         try:
-            return _is_empty(json.loads(text))
+            return is_empty(json.loads(text))
         except ValueError:
             return False
     return len(text) <= _SHORT_TEXT and _NOTHING.fullmatch(text) is not None

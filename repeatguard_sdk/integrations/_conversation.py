@@ -102,9 +102,12 @@ class Conversation:
         *,
         annotations: Any = None,
         description: str = "",
+        by_name: bool = False,
     ) -> Known:
         """Return what is known of a tool; the parameters are those of `Records.of`."""
-        return self.records.of(name, function, annotations=annotations, description=description)
+        return self.records.of(
+            name, function, annotations=annotations, description=description, by_name=by_name
+        )
 
     def next_turn(
         self,
@@ -121,9 +124,13 @@ class Conversation:
             past: gives the calls since the last of them; asked where the run may not have seen them.
             state: as for `Run.turn`.
         """
-        if not self.run.guarding and not self.owns_run:
-            # A stream that is read after the block of its run.
-            return not self.run.over
+        if not self.run.guarding:
+            if not self.owns_run:
+                # A stream that is read after the block of its run.
+                return not self.run.over
+            # Closed by the host, and used again.
+            self._reopen()
+            self._users = None
         if self._users is None:
             self._take_up(past())
         elif users is not None and users > self._users:
@@ -143,12 +150,15 @@ class Conversation:
 
     def user_message(self) -> None:
         """Say that the user spoke; a run of ours that had ended makes place for the next."""
-        if self.owns_run and self.run.over:
-            self.close()
-            self.run = self._opened()
-            self._take(self.run)
+        if self.owns_run and (self.run.over or not self.run.guarding):
+            self._reopen()
         else:
             self.run.user_message()
+
+    def _reopen(self) -> None:
+        self.close()
+        self.run = self._opened()
+        self._take(self.run)
 
     def call(
         self,

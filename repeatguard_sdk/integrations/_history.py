@@ -45,7 +45,7 @@ def read_back(text: str, function: Callable[..., Any] | None) -> Any:
         function: the tool's function, as far as it is known.
     """
     hint = _return_hint(function)
-    if hint is None:
+    if hint is MISSING:
         # Nobody says what it returns: most such tools return text.
         return text
     kind = _PLAIN.get(hint) if isinstance(hint, str) else get_origin(hint) or hint
@@ -64,17 +64,17 @@ def read_back(text: str, function: Callable[..., Any] | None) -> Any:
 
 
 def _return_hint(function: Callable[..., Any] | None) -> Any:
-    """Return the hint of what a call returns: a name where it is text, `None` if there is none."""
+    """Return the hint of what a call returns: a name where it is text, `MISSING` if there is none."""
     if function is None:
-        return None
+        return MISSING
     record = find_record(function)
     try:
         signature = getattr(record, "spec").signature if record else inspect.signature(function)  # noqa: B009
         hint = signature.return_annotation
     except (TypeError, ValueError):
-        return None
+        return MISSING
     if hint is inspect.Signature.empty:
-        return None
+        return MISSING
     if isinstance(hint, str):
         return hint.partition("[")[0].strip()
     args = get_args(hint)

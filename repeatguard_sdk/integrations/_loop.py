@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -64,7 +65,10 @@ class Loop:
         if self._offered_to is conversation.run:
             return
         self._offered_to = conversation.run
-        self._known = {name: conversation.known(name, f) for name, f in self._functions.items()}
+        self._known = {
+            name: conversation.known(name, function, by_name=True)
+            for name, function in self._functions.items()
+        }
         conversation.offer(self._known.items())
         self._dispatch = {
             name: (_with_signature(known, self._functions[name]), self._functions[name])
@@ -79,16 +83,14 @@ class Loop:
         self._offer()
         return go_on
 
-    def past(self, asked: Asked, text: str | None, turn: int) -> PastCall | None:
-        """Return a call of the history, `None` for one that never got its result.
+    def past(self, asked: Asked, text: str, turn: int) -> PastCall:
+        """Return a call of the history.
 
         Args:
             asked: the call.
             text: its result as the model read it.
             turn: which response it was in.
         """
-        if text is None:
-            return None
         text = without_note(text)
         call = PastCall(
             tool=asked.name, arguments=asked.arguments, call_id=asked.call_id, turn=turn
@@ -179,7 +181,8 @@ def _by_name(tools: Tools, conversation: Conversation) -> dict[str, Callable[...
 def _with_signature(known: Known, function: Callable[..., Any]) -> Tool:
     """Return the record to check arguments by: of a tool that nobody declared, its own signature."""
     tool = known.tool
-    if known.guards_itself:
+    partial: Any = functools.partial
+    if known.guards_itself and not isinstance(function, partial):
         return tool
     try:
         signature = inspect.signature(function)

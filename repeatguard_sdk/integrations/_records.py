@@ -91,6 +91,7 @@ class Records:
         *,
         annotations: Any = None,
         description: str = "",
+        by_name: bool = False,
     ) -> Known:
         """Return what is known of a tool.
 
@@ -99,6 +100,8 @@ class Records:
             function: what the framework calls for it, if that is known.
             annotations: its MCP annotations.
             description: what the model reads about it.
+            by_name: whether a function that is no tool itself, such as a lambda, may be taken for one
+                that calls the declared tool of that name.
         """
         record = None if function is None else find_record(function)
         if isinstance(record, Tool):
@@ -107,6 +110,9 @@ class Records:
             beside = self._run.guard_on(function)
             if beside is not None:
                 return Known(beside, guards_itself=False, fix=_WRONG_ORDER)
+            named = self._run.find_tool(name) if by_name else None
+            if named is not None and named.function is not None:
+                return Known(named, guards_itself=True)
         effect = self._effects.get(name) or effect_of(annotations) or "unknown"
         stand_in = self._stand_ins.get((name, effect))
         if stand_in is None:

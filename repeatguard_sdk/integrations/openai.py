@@ -6,15 +6,15 @@ spoke, and says when the loop must end. Any client of these APIs will do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from typing import Any
 
 from repeatguard_sdk._recalling import PastCall
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._types import MISSING
 from repeatguard_sdk.integrations._conversation import Settings
-from repeatguard_sdk.integrations._history import is_note
 from repeatguard_sdk.integrations._loop import Answered, Asked, Loop, Tools
+from repeatguard_sdk.integrations._openai_items import answered, get, is_user, text_of
 
 
 class _Guard:
@@ -70,7 +70,7 @@ class ChatGuard(_Guard):
         def past() -> list[PastCall]:
             return _past_of_chat(self._loop, given)
 
-        users = None if messages is None else sum(map(_is_user, given))
+        users = None if messages is None else sum(map(is_user, given))
         return self._loop.next_turn(users=users, past=past, state=state)
 
     def tool_messages(self, message: Any) -> list[dict[str, Any]]:
@@ -85,10 +85,9 @@ class ChatGuard(_Guard):
         """Execute the tool calls as `tool_messages` does, at once, awaiting coroutine functions."""
         return self._as_messages(await self._loop.aanswer(_asked_in_chat(message)))
 
-    def _as_messages(self, answered: list[Answered]) -> list[dict[str, Any]]:
+    def _as_messages(self, done: list[Answered]) -> list[dict[str, Any]]:
         results = [
-            {"role": "tool", "tool_call_id": each.call_id, "content": each.text}
-            for each in answered
+            {"role": "tool", "tool_call_id": each.call_id, "content": each.text} for each in done
         ]
         if self._loop.settings.deliver == "messages":
             results += self.run.messages("openai")
@@ -119,7 +118,7 @@ class ResponsesGuard(_Guard):
         def past() -> list[PastCall]:
             return _past_of_items(self._loop, given)
 
-        users = None if items is None else sum(map(_is_user, given))
+        users = None if items is None else sum(map(is_user, given))
         return self._loop.next_turn(users=users, past=past, state=state)
 
     def tool_outputs(self, response: Any) -> list[dict[str, Any]]:
@@ -128,99 +127,117 @@ class ResponsesGuard(_Guard):
         Args:
             response: what `client.responses.create` returned, or a mapping like it.
         """
-        items = _get(response, "output") or ()
+        items = get(response, "output") or ()
         return self._as_items(self._loop.answer(_asked_in_items(items)), items)
 
     async def atool_outputs(self, response: Any) -> list[dict[str, Any]]:
         """Execute the calls as `tool_outputs` does, at once, awaiting coroutine functions."""
-        items = _get(response, "output") or ()
+        items = get(response, "output") or ()
         return self._as_items(await self._loop.aanswer(_asked_in_items(items)), items)
 
-    def _as_items(self, answered: list[Answered], items: Sequence[Any]) -> list[dict[str, Any]]:
-        kinds = {_get(item, "call_id"): _get(item, "type") for item in items}
+    def watch(self, turns: Any, items: list[Any] | None = None) -> Generator[Any, None, None]:
+        """Guard a `ResponsesToolRunner`: yield its turns, each with its results, and end before it loops.
+
+        The guard executes the functions and hands the results to the turn, so that each of them must be
+        registered with ``allow_output_override=True``.
+
+        Args:
+            turns: what `runner.iterate(client, params)` returned.
+            items: the input so far, as for `next_turn`; gets what each turn adds to it.
+        """
+        history = [] if items is None else items
+        try:
+            while self.next_turn(items):
+                turn = next(turns, None)
+                if turn is None:
+                    return
+                outputs = [] if turn.final else self.tool_outputs(turn.response)
+                self._supply(turn, outputs, history)
+                yield turn
+        finally:
+            # Not left to the collector: the runner is busy until then.
+            turns.close()
+
+    async def awatch(self, turns: Any, items: list[Any] | None = None) -> AsyncGenerator[Any, None]:
+        """Guard an `AsyncResponsesToolRunner` as `watch` does the other one."""
+        history = [] if items is None else items
+        try:
+            while self.next_turn(items):
+                turn = await anext(turns, None)
+                if turn is None:
+                    return
+                outputs = [] if turn.final else await self.atool_outputs(turn.response)
+                self._supply(turn, outputs, history)
+                yield turn
+        finally:
+            await turns.aclose()
+
+    @staticmethod
+    def _supply(turn: Any, outputs: list[dict[str, Any]], history: list[Any]) -> None:
+        results = [item for item in outputs if item.get("type") != "message"]
+        if results:
+            turn.supply_outputs(results)
+        for note in outputs[len(results) :]:
+            turn.append_user_text(note["content"][0]["text"])
+        history += [*turn.response.output, *outputs]
+
+    def _as_items(self, done: list[Answered], items: Sequence[Any]) -> list[dict[str, Any]]:
+        kinds = {get(item, "call_id"): get(item, "type") for item in items}
         outputs = [
             {"type": f"{kinds[each.call_id]}_output", "call_id": each.call_id, "output": each.text}
-            for each in answered
+            for each in done
         ]
         if self._loop.settings.deliver == "messages":
             outputs += self.run.messages("openai-responses")
         return outputs
 
 
-# -- reading messages and items, objects of the client or mappings ---------------------------------
+# -- reading messages and items --------------------------------------------------------------------
 
 
-def _get(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
-
-
-def _text_of(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    parts: Sequence[Any] = content or ()
-    return "".join(str(_get(part, "text") or "") for part in parts)
-
-
-def _is_user(message: Any) -> bool:
-    return _get(message, "role") == "user" and not is_note(_text_of(_get(message, "content")))
-
-
-def _since_the_user(messages: Sequence[Any]) -> Sequence[Any]:
-    last = max((place for place, each in enumerate(messages) if _is_user(each)), default=-1)
-    return messages[last + 1 :]
+def _since_the_user(items: Sequence[Any]) -> Sequence[Any]:
+    last = max((place for place, each in enumerate(items) if is_user(each)), default=-1)
+    return items[last + 1 :]
 
 
 def _asked_in_chat(message: Any) -> list[Asked]:
     asked: list[Asked] = []
-    for call in _get(message, "tool_calls") or ():
-        custom = _get(call, "custom")
-        function = _get(call, "function")
-        given = {"input": _get(custom, "input")} if custom else _get(function, "arguments")
-        asked.append(Asked(_get(custom or function, "name"), given, _get(call, "id")))
+    for call in get(message, "tool_calls") or ():
+        custom, function = get(call, "custom"), get(call, "function")
+        given = {"input": get(custom, "input")} if custom else get(function, "arguments")
+        asked.append(Asked(get(custom or function, "name"), given, get(call, "id")))
     return asked
 
 
 def _past_of_chat(loop: Loop, messages: Sequence[Any]) -> list[PastCall]:
     recent = _since_the_user(messages)
     results = {
-        _get(each, "tool_call_id"): _text_of(_get(each, "content"))
+        get(each, "tool_call_id"): text_of(get(each, "content"))
         for each in recent
-        if _get(each, "role") == "tool"
+        if get(each, "role") == "tool"
     }
-    past = [
-        loop.past(asked, results.get(asked.call_id), turn)
+    return [
+        loop.past(asked, results[asked.call_id], turn)
         for turn, message in enumerate(recent)
         for asked in _asked_in_chat(message)
+        if asked.call_id in results
     ]
-    return [each for each in past if each is not None]
 
 
 def _asked_in_items(items: Sequence[Any]) -> list[Asked]:
     asked: list[Asked] = []
     for item in items:
-        kind = _get(item, "type")
-        if kind == "function_call":
-            asked.append(Asked(_get(item, "name"), _get(item, "arguments"), _get(item, "call_id")))
-        elif kind == "custom_tool_call":
-            given = {"input": _get(item, "input")}
-            asked.append(Asked(_get(item, "name"), given, _get(item, "call_id")))
+        if get(item, "type") == "function_call":
+            asked.append(Asked(get(item, "name"), get(item, "arguments"), get(item, "call_id")))
+        elif get(item, "type") == "custom_tool_call":
+            given = {"input": get(item, "input")}
+            asked.append(Asked(get(item, "name"), given, get(item, "call_id")))
     return asked
 
 
 def _past_of_items(loop: Loop, items: Sequence[Any]) -> list[PastCall]:
-    recent = _since_the_user(items)
-    outputs = {
-        _get(item, "call_id"): _text_of(_get(item, "output"))
-        for item in recent
-        if str(_get(item, "type")).endswith("_output")
-    }
-    past: list[PastCall | None] = []
-    turn, answered = 0, False
-    for item in recent:
-        if str(_get(item, "type")).endswith("_output"):
-            answered = True
-        for asked in _asked_in_items([item]):
-            # What comes after an output belongs to the next response.
-            turn, answered = turn + answered, False
-            past.append(loop.past(asked, outputs.get(asked.call_id), turn))
-    return [each for each in past if each is not None]
+    return [
+        loop.past(asked, text, turn)
+        for item, text, turn in answered(_since_the_user(items))
+        for asked in _asked_in_items([item])
+    ]

@@ -20,6 +20,12 @@ except ModuleNotFoundError:  # an older client
     import httpx  # type: ignore[no-redef]
 
 
+try:
+    from openai.lib import responses_tool_runner as runners
+except ImportError:  # a client before it had one
+    runners = None  # type: ignore[assignment]
+
+
 class Provider:
     """Answers requests from a script, and refuses what the provider would refuse."""
 
@@ -270,7 +276,7 @@ class ResponsesDriver(HandLoop):
             output: list[dict[str, Any]] = [
                 {
                     "type": "message",
-                    "id": "msg_1",
+                    "id": f"msg_{len(self.record.history)}",
                     "role": "assistant",
                     "status": "completed",
                     "content": [text],
@@ -353,4 +359,62 @@ class ResponsesDriver(HandLoop):
         responses.close()
 
 
+class RunnerDriver(ResponsesDriver):
+    """The client's own tool runner over Responses."""
+
+    name: ClassVar[str] = "openai (ResponsesToolRunner)"
+    cannot: ClassVar[Mapping[str, str]] = {
+        **HandLoop.cannot,
+        "unknown_tool": "the runner ends with an error of its own",
+        "bad_arguments": "the runner ends with an error of its own",
+        "retry": "the runner delivers a call once",
+        "control_flow": "the runner ends with an error of its own",
+    }
+
+    def runner(self, kind: Any, function: Any, functions: Mapping[str, Any]) -> Any:
+        schema = {"type": "object", "additionalProperties": True}
+        return kind(
+            functions=[
+                function(
+                    {"type": "function", "name": name, "parameters": schema, "strict": False},
+                    execute=execute,
+                    allow_output_override=True,
+                )
+                for name, execute in functions.items()
+            ]
+        )
+
+    def params(self) -> dict[str, Any]:
+        return {"model": "scripted", "input": list(self.record.history)}
+
+    def note(self, turn: Any, items: list[Any]) -> None:
+        items[:] = [
+            item if isinstance(item, dict) else item.model_dump(exclude_none=True) for item in items
+        ]
+        self.record.text = turn.response.output_text or None
+
+    def play(self, functions: Any, guard: dict[str, Any], *, stream: bool) -> None:
+        client = self.provider.client(openai.OpenAI, self.answer)
+        responses = ResponsesGuard(functions, **guard)
+        runner = self.runner(runners.ResponsesToolRunner, runners.RegisteredFunction, functions)
+        turns = runner.iterate(client, self.params(), stream=stream, max_steps=9)
+        for turn in responses.watch(turns, self.record.history):
+            self.note(turn, self.record.history)
+        self.record.stopped = responses.run.over
+        responses.close()
+
+    async def aplay(self, functions: Any, guard: dict[str, Any]) -> None:
+        client = self.provider.client(openai.AsyncOpenAI, self.answer)
+        responses = ResponsesGuard(functions, **guard)
+        kind, function = runners.AsyncResponsesToolRunner, runners.AsyncRegisteredFunction
+        runner = self.runner(kind, function, functions)
+        turns = runner.iterate(client, self.params(), max_steps=9)
+        async for turn in responses.awatch(turns, self.record.history):
+            self.note(turn, self.record.history)
+        self.record.stopped = responses.run.over
+        responses.close()
+
+
 DRIVERS: list[type[Driver]] = [ChatDriver, ResponsesDriver]
+if runners is not None:
+    DRIVERS.append(RunnerDriver)

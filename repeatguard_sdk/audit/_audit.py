@@ -1,0 +1,166 @@
+"""What the guard would have done in one recorded run: a pure function of it."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from repeatguard_sdk._policy import Policy
+from repeatguard_sdk._registry import Tool
+from repeatguard_sdk.audit._plan import Stretch
+from repeatguard_sdk.audit._recorded import RecordedRun
+from repeatguard_sdk.audit._tools import AuditTools, Declaration
+from repeatguard_sdk.audit._walk import Ended, Verdict, Walk
+
+
+@attrs.frozen(kw_only=True)
+class RunAudit:
+    """What one policy would have done in one run.
+
+    Attributes:
+        run_id, line: which run.
+        calls: recorded calls by tool.
+        effects: by tool its effect, and where that is from: "declared", "recorded" or "guessed".
+        walked: calls up to and with the one that would have ended the run; all, if none would have.
+        verdicts: the calls that would not just have been executed, in order.
+        ended: how the guard would have ended it, if it would have.
+        succeeded: whether the task was solved, where the transcript tells it.
+        user_messages: whether any message of a person is recorded. Without them a user's request for
+            the same again looks like a loop.
+    """
+
+    run_id: str
+    line: int
+    calls: Mapping[str, int]
+    effects: Mapping[str, tuple[str, str]]
+    walked: int
+    verdicts: Sequence[Verdict]
+    ended: Ended | None
+    succeeded: bool | None
+    user_messages: bool
+
+
+def audit_run(
+    run: RecordedRun,
+    tools: AuditTools | Mapping[str, Declaration | Tool] | None = None,
+    policy: Policy | None = None,
+) -> RunAudit:
+    """Return what a policy would have done in a recorded run.
+
+    Nothing is executed and nothing outside is read or changed: equal arguments give equal values, so
+    runs may be audited anywhere and in any order. A run is walked as it was recorded up to the exit: what
+    the agent would have done after a note is in no transcript.
+
+    Args:
+        run: the run, from a reader.
+        tools: declarations by name: the keyword arguments of `guarded_tool`. A tool without one has
+            the effect the transcript tells, else the one that its name suggests.
+        policy: default: `Policy()`.
+
+    Raises:
+        ToolDeclarationError: a declaration that cannot work.
+
+    Example:
+        >>> from repeatguard_sdk.audit import RecordedCall, RecordedRun
+        >>> call = RecordedCall("look_up", {"word": "loop"}, "no entry")
+        >>> audited = audit_run(RecordedRun("r1", [call, call._replace(turn=1)]))
+        >>> [(verdict.number, verdict.decision) for verdict in audited.verdicts]
+        [(1, 'replay')]
+    """
+    known = tools if isinstance(tools, AuditTools) else AuditTools(tools)
+    return Prepared(run, known).audit(Policy() if policy is None else policy)
+
+
+class Prepared:
+    """A recorded run made ready for any number of policies.
+
+    Args:
+        run: the run.
+        tools: where its tools are declared.
+    """
+
+    def __init__(self, run: RecordedRun, tools: AuditTools) -> None:
+        self._run = run
+        self._tools = tools
+        self._calls: dict[str, int] = {}
+        self._effects: dict[str, tuple[str, str]] = {}
+        # Where a person spoke: there every count, row and stored result is cleared.
+        self._breaks: list[tuple[int, int]] = []
+        ids: list[str] = []
+        number = 0
+        for place, step in enumerate(run.steps):
+            if isinstance(step, str):
+                if step == "user_message":
+                    self._breaks.append((place, number))
+                continue
+            number += 1
+            name = step.tool
+            if name not in self._calls:
+                self._calls[name] = 0
+                self._effects[name] = tools.effect_of(name, step.effect)
+            self._calls[name] += 1
+            if step.call_id is not None:
+                ids.append(step.call_id)
+        self._number = number
+        self._shared_ids = _shared(ids)
+        self._binds = any(map(tools.binds, self._calls))
+
+    def audit(self, policy: Policy) -> RunAudit:
+        """Return what a policy would have done."""
+        verdicts: list[Verdict] = []
+        walk: Walk | None = None
+        whole = policy.whole_run or policy.no_progress is not None or self._must_be_walked
+        for stretch in self._whole if whole else self._parts:
+            if stretch.is_quiet and not self._must_be_walked and policy.no_progress is None:
+                if walk is not None or self._hands_over:
+                    walk = walk or Walk(policy, self._shared_ids)
+                    walk.skip(stretch.steps, self._effects)
+                continue
+            walk = walk or Walk(policy, self._shared_ids)
+            verdicts += walk.verdicts(stretch.planned(policy))
+            if walk.ended is not None:
+                break
+        ended = None if walk is None else walk.ended
+        return RunAudit(
+            run_id=self._run.run_id,
+            line=self._run.line,
+            calls=self._calls,
+            effects=self._effects,
+            walked=self._number if ended is None else verdicts[-1].number + 1,
+            verdicts=verdicts,
+            ended=ended,
+            succeeded=self._run.succeeded,
+            user_messages=bool(self._breaks),
+        )
+
+    @property
+    def _must_be_walked(self) -> bool:
+        """Whether something of it outlives what a person says: a redelivery, a budget, a fact."""
+        return bool(self._shared_ids) or self._binds
+
+    @property
+    def _hands_over(self) -> bool:
+        return any(effect == "final" for effect, _ in self._effects.values())
+
+    @functools.cached_property
+    def _whole(self) -> list[Stretch]:
+        return [Stretch(self._run, 0, len(self._run.steps), 0, self._tools)]
+
+    @functools.cached_property
+    def _parts(self) -> list[Stretch]:
+        starts = [(0, 0), *self._breaks]
+        ends = [place for place, _ in self._breaks] + [len(self._run.steps)]
+        return [
+            Stretch(self._run, start, end, first, self._tools)
+            for (start, first), end in zip(starts, ends, strict=True)
+            if end - start > 1 or (end - start == 1 and not isinstance(self._run.steps[start], str))
+        ]
+
+
+def _shared(ids: list[str]) -> frozenset[str]:
+    if len(set(ids)) == len(ids):
+        return frozenset()
+    return frozenset(each for each, times in Counter(ids).items() if times > 1)
