@@ -8,7 +8,8 @@ Each client's task is a run of its own. Which one a call belongs to is told by t
 should be as hard to guess as a session id. With ``"repeatguard/turn"`` and ``"repeatguard/call_id"`` a
 client marks the calls of one response of its model, and one call that it sends again. Without a run id
 the run is that of the authenticated principal, else, where there is no HTTP, of the process. Anonymous
-clients over HTTP are not guarded.
+clients over HTTP are not guarded. Runs are kept in the memory of one process: of several workers each
+counts for itself.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def guard(server: Any, **options: Any) -> RepeatGuard:
         >>> guard(server)                                                       # doctest: +SKIP
     """
     low = _low_level(server)
-    if type(server).__module__.split(".")[0] == "fastmcp" or not isinstance(low, _server.Server):
+    other = any(base.__module__.split(".")[0] == "fastmcp" for base in type(server).__mro__)
+    if other or not isinstance(low, _server.Server):
         msg = (
             f"{server!r} cannot be guarded; give an MCPServer, or a low-level Server. For a FastMCP of "
             "the package fastmcp there is repeatguard_sdk.integrations.fastmcp"

@@ -39,6 +39,7 @@ from repeatguard_sdk import Registry, guarded_tool
 from repeatguard_sdk.events import MemorySink
 from repeatguard_sdk.integrations._server_runs import CALL_ID, RUN_ID
 from repeatguard_sdk.integrations.fastmcp import RepeatGuardMiddleware
+from repeatguard_sdk.integrations.mcp import guard
 
 TESTS = Path(__file__).parent.parent
 ToolResult: Any = getattr(fastmcp.tools, "ToolResult", None)
@@ -263,8 +264,8 @@ def test_unknown_tools_and_bad_arguments_are_counted(shop: Shop) -> None:
 def test_tools_of_a_mounted_server(shop: Shop, prefixed: bool) -> None:
     """A declared tool of a mounted server is counted once, by its own rules and visible name."""
     inner, outer = shop.server, FastMCP("outer")
-    guard = RepeatGuardMiddleware(registry=shop.registry, events=shop.events)
-    outer.add_middleware(guard)
+    around = RepeatGuardMiddleware(registry=shop.registry, events=shop.events)
+    outer.add_middleware(around)
     inner.middleware.remove(shop.guard)
     outer.mount(inner, "inner") if prefixed else outer.mount(inner)
     name = "inner_look_up" if prefixed else "look_up"
@@ -275,15 +276,15 @@ def test_tools_of_a_mounted_server(shop: Shop, prefixed: bool) -> None:
     assert f'{name}(word="loop") was already answered' in play(outer, script)[1]
     assert ["loop"] == shop.bodies
     assert not shop.events.warnings
-    guard.close()
+    around.close()
     assert [2] == [run.calls for run in shop.events.runs]
 
 
 def test_two_servers_that_are_both_guarded(shop: Shop) -> None:
     """A guard in the mounted server and one around it count a call once."""
     outer: Any = FastMCP("outer")
-    guard = RepeatGuardMiddleware(registry=shop.registry, events=shop.events)
-    outer.add_middleware(guard)
+    around = RepeatGuardMiddleware(registry=shop.registry, events=shop.events)
+    outer.add_middleware(around)
     outer.mount(shop.server)
 
     async def script(client: Any) -> list[str]:
@@ -292,7 +293,7 @@ def test_two_servers_that_are_both_guarded(shop: Shop) -> None:
     texts = play(outer, script)
     assert [False, True] * 2 == [NOTE in text for text in texts]
     assert [1, 1] == [text.count(NOTE) for text in texts[1::2]]
-    guard.close()
+    around.close()
     shop.guard.close()
     assert [4] == [run.calls for run in shop.events.runs if run.calls]
 
@@ -404,6 +405,17 @@ def test_a_tool_that_asks_its_client_first(shop: Shop, declared: bool) -> None:
     assert declared is (NOTE in texts[1])
     assert (2 if declared else 4) == len(shop.bodies)
     assert not shop.events.warnings
+
+
+def test_the_other_adapter_says_where_to_go() -> None:
+    """A FastMCP of this package is no server for the adapter of the official SDK, nor is its subclass."""
+
+    class Mine(FastMCP):
+        pass
+
+    for server in (FastMCP("shop"), Mine("shop")):
+        with pytest.raises(TypeError, match=r"integrations\.fastmcp"):
+            guard(server)
 
 
 # -- real transports -------------------------------------------------------------------------------

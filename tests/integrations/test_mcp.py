@@ -544,6 +544,34 @@ def test_a_low_level_server() -> None:
     guarded.close()
 
 
+@pytest.mark.skipif(not TWO, reason="the handler of mcp 1 has all tools in one page")
+def test_tools_that_are_listed_in_pages() -> None:
+    """A low-level server is asked for all pages of its tools, and their annotations hold."""
+    hints = {"readOnlyHint": True, "openWorldHint": False}
+    bodies: list[str] = []
+
+    async def listing(ctx: Any, params: Any) -> Any:
+        page = int((params and params.cursor) or 0)
+        schema = {"type": "object"}
+        tool = {"name": f"tool{page}", "inputSchema": schema, "annotations": hints}
+        more = str(page + 1) if page < 2 else None
+        return types.ListToolsResult.model_validate({"tools": [tool], "nextCursor": more})
+
+    async def calling(ctx: Any, params: Any) -> Any:
+        bodies.append(params.name)
+        return types.CallToolResult(content=[types.TextContent(type="text", text="page of it")])
+
+    server = Server("low", on_list_tools=listing, on_call_tool=calling)
+    guarded = guard(server)
+
+    async def script(client: Any) -> str:
+        return [text_of(await call(client, "tool2")) for _ in range(2)][1]
+
+    assert "- tool0" in play(server, script)
+    assert ["tool2"] == bodies
+    guarded.close()
+
+
 def test_a_server_is_guarded_once(shop: Shop) -> None:
     """A second guard would count each call twice."""
     with pytest.raises(ValueError, match="once"):
@@ -554,6 +582,21 @@ def test_what_is_no_server_is_rejected() -> None:
     """The error says what can be given."""
     with pytest.raises(TypeError, match="give an MCPServer"):
         guard(object())
+
+
+def test_values_that_are_none_reach_the_client(shop: Shop) -> None:
+    """What a result holds is sent as it is, also where it is nothing."""
+
+    @shop.server.tool()
+    def sparse(word: str, size: int | None = 3) -> dict[str, int | None]:
+        """Say what is missing."""
+        return {"size": size, "missing": None}
+
+    async def script(client: Any) -> list[Any]:
+        asked = {"word": "loop", "size": None}
+        return [structured_of(await client.call_tool("sparse", asked)) for _ in range(3)]
+
+    assert [{"size": None, "missing": None}] * 3 == play(shop.server, script)
 
 
 @pytest.mark.skipif(TWO, reason="mcp 2 has middleware, which may come first")
