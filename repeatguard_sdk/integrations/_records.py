@@ -45,16 +45,17 @@ def effect_of(annotations: Any) -> Effect | None:
     """
     if annotations is None:
         return None
-    if _hint(annotations, "readOnlyHint", "read_only_hint"):
-        closed = _hint(annotations, "openWorldHint", "open_world_hint") is False
+    if _hint(annotations, "read_only_hint", "readOnlyHint"):
+        closed = _hint(annotations, "open_world_hint", "openWorldHint") is False
         return "read" if closed else None
-    return "write" if _hint(annotations, "idempotentHint", "idempotent_hint") else None
+    return "write" if _hint(annotations, "idempotent_hint", "idempotentHint") else None
 
 
 def _hint(annotations: Any, *names: str) -> Any:
-    named: Mapping[Any, Any] = annotations if is_mapping(annotations) else {}
-    found = [named.get(name, getattr(annotations, name, None)) for name in names]
-    return next((hint for hint in found if hint is not None), None)
+    """Return a hint under the first name that it has: asking a model for the older one may warn."""
+    if is_mapping(annotations):
+        return next((annotations[name] for name in names if name in annotations), None)
+    return next((getattr(annotations, name) for name in names if hasattr(annotations, name)), None)
 
 
 def check_effects(effects: Mapping[str, Effect]) -> None:
