@@ -12,7 +12,7 @@ from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._entry import First
 from repeatguard_sdk._firsts import FirstCalls
 from repeatguard_sdk._flight import Landing, wait_for
-from repeatguard_sdk._hosted import hosted_by
+from repeatguard_sdk._hosted import hosted_calls
 from repeatguard_sdk._observation import Observation, append_to_result
 from repeatguard_sdk._options import OptionsView
 from repeatguard_sdk._outcome import Outcome
@@ -155,8 +155,8 @@ class CallPath:
         again: Admission | None,
     ) -> Admission | None:
         """Admit a call; `None` lets it through unguarded: the mode is off, or the guard failed."""
-        here = hosted_by(self)
-        if here is not None:
+        here = hosted_calls.get()
+        if here is not None and here.run is self:
             tool = here.reach(tool)
         try:
             if self._engine.mode_of(tool.spec) == "off":
@@ -166,7 +166,7 @@ class CallPath:
             self._reporter.fault(tool, fault)
             return None
         self._last = call
-        if here is not None:
+        if here is not None and here.run is self:
             here.admission = call
         if self._reporter.following.waits:
             self._reporter.saw_call(call)
@@ -268,8 +268,8 @@ class CallPath:
 
     def _say(self, sentence: str) -> str:
         """Answer with a sentence of ours; an adapter must not take it for the tool's result."""
-        here = hosted_by(self)
-        if here is not None:
+        here = hosted_calls.get()
+        if here is not None and here.run is self:
             here.spoken = sentence
         return sentence
 
@@ -294,8 +294,8 @@ class CallPath:
 
     def _waiting(self) -> MutableSequence[Observation]:
         """Return where observations wait: with the framework's call they are about, if there is one."""
-        here = hosted_by(self)
-        if here is None or here.observations is None:
+        here = hosted_calls.get()
+        if here is None or here.run is not self or here.observations is None:
             return self._queue
         return here.observations
 
