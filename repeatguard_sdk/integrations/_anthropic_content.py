@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from repeatguard_sdk._recalling import PastCall
 from repeatguard_sdk._run import Run
+from repeatguard_sdk._types import is_mapping
 from repeatguard_sdk.integrations._history import is_note
 from repeatguard_sdk.integrations._loop import Asked
 from repeatguard_sdk.integrations._tool_call import ToolCall
@@ -63,12 +64,17 @@ def as_asked(block: Any) -> Asked:
     return Asked(name_of(block), get(block, "input"), get(block, "id"))
 
 
+def is_compacted(blocks: Iterable[Any]) -> bool:
+    """Tell whether a reply begins with a summary in place of the history before it."""
+    return any(get(block, "type") == "compaction" for block in blocks)
+
+
 def are_blocks(result: Any) -> bool:
     """Tell whether what a tool returned can be a result's content as it is."""
-    return isinstance(result, list) and all(  # pyright: ignore[reportUnknownVariableType]
-        isinstance(block, Mapping) and block.get("type") in _RESULT_BLOCKS  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
-        for block in result
-    )
+    if not isinstance(result, list):
+        return False
+    blocks = cast("list[Any]", result)
+    return all(is_mapping(block) and block.get("type") in _RESULT_BLOCKS for block in blocks)
 
 
 def with_note(result: Any, call: ToolCall) -> Any:
@@ -132,7 +138,7 @@ class MemberFailed(Exception):
 
 def reply_in(item: Any) -> Any:
     """Return the message of what a runner yielded; of a stream, as much as has been read."""
-    if not hasattr(type(item), "current_message_snapshot"):
+    if not hasattr(item.__class__, "current_message_snapshot"):
         return item
     try:
         return item.current_message_snapshot

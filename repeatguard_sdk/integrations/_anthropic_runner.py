@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
-from typing import Any
+from typing import Any, cast
 
 import wrapt
 
@@ -18,8 +19,10 @@ from repeatguard_sdk.integrations._tool_call import ToolCall
 
 _ObjectProxy: Any = wrapt.ObjectProxy
 
-# How the client begins the text of a call whose arguments never reached its function.
-_UNFIT = ("ValueError('Invalid arguments for function ", "TypeError('Input must be a dictionary")
+# What the client makes of arguments that do not reach their function.
+_UNFIT = re.compile(
+    r"(?:ValueError|TypeError)\('((?:Invalid arguments for function|Input must be a dict).*)'\)"
+)
 
 
 class RunnerGuard:
@@ -49,6 +52,7 @@ class RunnerGuard:
         self._calls: dict[str | None, ToolCall] = {}
         self._refused: dict[str, str] = {}
         self._item: Any = None
+        self._heeded: Any = None
         self._response: Any = None
         self._replies = 0
         self._advancing = self._marked = False
@@ -166,8 +170,7 @@ class RunnerGuard:
     def _next_turn(self) -> bool:
         """Mark the boundary before a request; false where the loop must end instead."""
         self._marked = True
-        if any(content.get(block, "type") == "compaction" for block in self._blocks()):
-            self.run.compacted()
+        self._heed_compaction()
         params = self._params()
         messages = params.get("messages", ())
         tools = self._tools()
@@ -183,6 +186,12 @@ class RunnerGuard:
             past=lambda: content.past_of(messages, self._remember),
         )
 
+    def _heed_compaction(self) -> None:
+        """Take note that the model has lost its history, before it may ask again for what was in it."""
+        if self._heeded is not self._item and content.is_compacted(self._blocks()):
+            self._heeded = self._item
+            self.run.compacted()
+
     def _remember(self, asked: Asked, result: Any, turn: int) -> PastCall | None:
         if result is None:
             return None
@@ -192,8 +201,9 @@ class RunnerGuard:
         tool = self._tools().get(asked.name)
         if not content.get(result, "is_error"):
             return PastCall(**call, result=read_back(text, getattr(tool, "func", None)))
-        if text.startswith(_UNFIT) or (tool is None and "." not in asked.name):
-            return PastCall(**call, refused=text)
+        unfit = _UNFIT.fullmatch(text)
+        if unfit or (tool is None and "." not in asked.name):
+            return PastCall(**call, refused=unfit[1] if unfit else text)
         # It is what `repr` made of the error; which one it was cannot be told.
         return PastCall(**call, error="")
 
@@ -228,7 +238,8 @@ class RunnerGuard:
 
     def begin(self, tool: Any, given: Any) -> ToolCall:
         """Return the call that a tool is invoked for; the runner does not tell which it is."""
-        asked = [block for block in self._blocks() if content.get(block, "type") == "tool_use"]
+        self._heed_compaction()
+        asked = [block for block in self._blocks() if block.type == "tool_use"]
         named = [each for each in asked if each.name == tool.name and each.id not in self._calls]
         same = [each for each in asked if each.input is given]
         call_id = next((each.id for each in same or named if each.input == given), None)
@@ -237,6 +248,7 @@ class RunnerGuard:
         return call
 
     def _begin_member(self, asked: Any) -> ToolCall:
+        self._heed_compaction()
         name = content.name_of(asked)
         call = self._conversation.call(name, asked.input, asked.id, self._conversation.known(name))
         self._calls[asked.id] = call
@@ -313,7 +325,7 @@ class _GuardedTool(_ObjectProxy):  # type: ignore[misc]
     """A tool as one runner sees it; a proxy, because the runner asks what kind of tool it has."""
 
     def __init__(self, tool: Any, guard: RunnerGuard) -> None:
-        super().__init__(tool)
+        _ObjectProxy.__init__(self, tool)
         self._self_guard = guard
         self._self_is_async = guard.is_async
 
@@ -346,7 +358,7 @@ def _tools_of(runner: Any) -> Callable[[], dict[str, Any]]:
         TypeError: this is no tool runner of Messages, or keeps its tools elsewhere.
         ValueError: the runner has a guard already.
     """
-    held = vars(runner)
+    held = cast("dict[str, Any]", getattr(runner, "__dict__", {}))
     if "generate_tool_call_response" in held:
         msg = "this runner has a guard already; make a new runner for each turn of the user"
         raise ValueError(msg)

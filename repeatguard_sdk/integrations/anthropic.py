@@ -92,14 +92,19 @@ class MessagesGuard:
         Returns:
             One message with a result for every call, or none where nothing was asked for.
         """
-        blocks = content.asked_by(message)
+        blocks = self._asked_by(message)
         return self._as_messages(blocks, self._loop.answer(list(map(content.as_asked, blocks))))
 
     async def atool_results(self, message: Any) -> list[dict[str, Any]]:
         """Execute the tool calls as `tool_results` does, at once, awaiting coroutine functions."""
-        blocks = content.asked_by(message)
+        blocks = self._asked_by(message)
         answered = await self._loop.aanswer(list(map(content.as_asked, blocks)))
         return self._as_messages(blocks, answered)
+
+    def _asked_by(self, message: Any) -> list[Any]:
+        if content.is_compacted(content.blocks_of(message)):
+            self.run.compacted()
+        return content.asked_by(message)
 
     def _as_messages(self, asked: list[Any], answered: list[Answered]) -> list[dict[str, Any]]:
         if not asked:

@@ -46,7 +46,7 @@ def layout_of(messages: Any) -> Layout:
             elif block["type"] == "tool_result":
                 found.append(("result", block["tool_use_id"]))
             else:
-                found.append(("note" if is_note(block["text"]) else message["role"], ""))
+                found.append(("note" if is_note(block.get("text", "")) else message["role"], ""))
     return found
 
 
@@ -68,7 +68,7 @@ def refusals(messages: Any) -> list[str]:
         if any(not isinstance(block.get("input", {}), dict) for block in blocks):
             found.append("an input is no object")
         known = {"type", "text", "id", "name", "input", "tool_use_id", "content", "is_error"}
-        extra = {name for block in blocks for name in block} - known - {"citations", "caller"}
+        extra = {name for block in blocks for name in block} - known - {"tool", "toolset_name"}
         if extra:
             found.append(f"extra inputs are not permitted: {extra}")
     return found
