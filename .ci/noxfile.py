@@ -48,7 +48,7 @@ BROWSER = ("chromium", "chromedriver")
 BROWSER_PACKAGES = ("chromium", "chromium-driver")
 
 # The frameworks the adapters live in, as their drivers and examples are called; each has an extra.
-ADAPTERS = ("openai", "openai_agents")
+ADAPTERS = ("anthropic", "openai", "openai_agents")
 VERIFIED = WORK / "verified.jsonl"
 
 nox.options.envdir = str(WORK)

@@ -4,8 +4,8 @@
     python examples/anthropic_loop.py
 
 The model asks for the same over and over. Its second call is answered from store, with the options that
-are still open; at the third the runner is closed, with a result for every call, and the user can go on from
-there. The second turn is a loop written by hand over the same tools.
+are still open; at the third the runner is closed, with a result for every call, and the user can go on
+from there. The second turn is a loop written by hand over the same tools.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from repeatguard_sdk._recalling import PastCall
 from repeatguard_sdk._run import Run
@@ -71,10 +71,10 @@ def is_compacted(blocks: Iterable[Any]) -> bool:
 
 def are_blocks(result: Any) -> bool:
     """Tell whether what a tool returned can be a result's content as it is."""
-    if not isinstance(result, list):
-        return False
-    blocks = cast("list[Any]", result)
-    return all(is_mapping(block) and block.get("type") in _RESULT_BLOCKS for block in blocks)
+    blocks: Any = result
+    return isinstance(result, list) and all(
+        is_mapping(block) and block.get("type") in _RESULT_BLOCKS for block in blocks
+    )
 
 
 def with_note(result: Any, call: ToolCall) -> Any:
@@ -170,3 +170,29 @@ def as_result_of(asked: Any, result: Any) -> dict[str, Any]:
     if isinstance(result, str):
         result = {"type": "tool_result", "toolset_name": asked.toolset_name, "content": result}
     return {**result, "tool_use_id": asked.id}
+
+
+def closed(runner: Any) -> bool:
+    """Close a runner from inside of its loop; it then stops before its next request.
+
+    An older one has no such thing, or cannot be closed at work.
+    """
+    try:
+        runner.close()
+    except (AttributeError, ValueError):
+        return False
+    return True
+
+
+async def aclosed(runner: Any) -> bool:
+    """Close a runner as `closed` does."""
+    try:
+        await runner.close()
+    except (AttributeError, RuntimeError):
+        return False
+    return True
+
+
+def settled(result: Any) -> Any:
+    """Return what a tool returned as it can be kept: the client takes blocks one by one too."""
+    return list(result) if isinstance(result, Iterator) else result  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]

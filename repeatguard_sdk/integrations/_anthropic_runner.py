@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, cast
 
 import wrapt
 
+import repeatguard_sdk.integrations._anthropic_content as content
 from repeatguard_sdk._recalling import PastCall
 from repeatguard_sdk._run import Run
-from repeatguard_sdk.integrations import _anthropic_content as content
 from repeatguard_sdk.integrations._conversation import Conversation, Settings
 from repeatguard_sdk.integrations._history import read_back, without_note
 from repeatguard_sdk.integrations._loop import Asked
@@ -282,7 +282,7 @@ class RunnerGuard:
         """Do what `generate_tool_call_response` does, under guard; a host may call it too."""
         response = self._generate()
         self._settle(response)
-        if self._must_stop(response) and not _closed(self._runner):
+        if self._must_stop(response) and not content.closed(self._runner):
             raise _Stopped
         return response
 
@@ -290,7 +290,7 @@ class RunnerGuard:
         """Do what `_answers` does, in the other kind of runner."""
         response = await self._generate()
         self._settle(response)
-        if self._must_stop(response) and not await _aclosed(self._runner):
+        if self._must_stop(response) and not await content.aclosed(self._runner):
             raise _Stopped
         return response
 
@@ -334,10 +334,10 @@ class _GuardedTool(_ObjectProxy):  # type: ignore[misc]
         tool = self.__wrapped__
         call = self._self_guard.begin(tool, given)
         if not self._self_is_async:
-            return call.guard(lambda: _settled(tool.call(given)))
+            return call.guard(lambda: content.settled(tool.call(given)))
 
         async def execute() -> Any:
-            return _settled(await tool.call(given))
+            return content.settled(await tool.call(given))
 
         awaitable: Awaitable[Any] = call.aguard(execute)
         return awaitable
@@ -379,29 +379,3 @@ def _tools_of(runner: Any) -> Callable[[], dict[str, Any]]:
         name: tool.__wrapped__ if type(tool) is _GuardedTool else tool
         for name, tool in runnable().items()
     }
-
-
-def _closed(runner: Any) -> bool:
-    """Close a runner from inside of its loop; it then stops before its next request.
-
-    An older one has no such thing, or cannot be closed at work.
-    """
-    try:
-        runner.close()
-    except (AttributeError, ValueError):
-        return False
-    return True
-
-
-async def _aclosed(runner: Any) -> bool:
-    """Close a runner as `_closed` does."""
-    try:
-        await runner.close()
-    except (AttributeError, RuntimeError):
-        return False
-    return True
-
-
-def _settled(result: Any) -> Any:
-    """Return what a tool returned as it can be kept: the client takes blocks one by one too."""
-    return list(result) if isinstance(result, Iterator) else result  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import repeatguard_sdk.integrations._anthropic_content as content
 from repeatguard_sdk._recalling import PastCall
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._types import MISSING
-from repeatguard_sdk.integrations import _anthropic_content as content
 from repeatguard_sdk.integrations._anthropic_runner import RunnerGuard
 from repeatguard_sdk.integrations._conversation import Settings
 from repeatguard_sdk.integrations._loop import Answered, Asked, Loop, Tools

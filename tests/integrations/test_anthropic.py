@@ -164,7 +164,7 @@ def test_a_reply_after_a_summary(desk: Desk) -> None:
 
 
 def test_what_the_provider_runs_is_left_alone(desk: Desk) -> None:
-    """Server tools and the MCP connector have their results already: they are not answered nor counted."""
+    """Server tools and the MCP connector have their results already: nothing is answered or counted."""
     guard = desk.guard()
     guard.next_turn([USER])
     server = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
@@ -204,5 +204,5 @@ def test_the_state_of_the_task_can_be_given(desk: Desk) -> None:
 
 def test_what_is_no_runner_is_rejected(desk: Desk) -> None:
     """A guard says what to give it, or what to use instead."""
-    with pytest.raises(TypeError, match="list is not a tool runner .* MessagesGuard"):
+    with pytest.raises(TypeError, match=r"list is not a tool runner .* MessagesGuard"):
         RunnerGuard([])
