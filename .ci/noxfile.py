@@ -49,7 +49,7 @@ BROWSER = ("chromium", "chromedriver")
 BROWSER_PACKAGES = ("chromium", "chromium-driver")
 
 # The frameworks the adapters live in, as their drivers and examples are called; each has an extra.
-ADAPTERS = ("fastmcp", "langchain", "mcp", "openai", "openai_agents", "pydantic_ai")
+ADAPTERS = ("anthropic", "fastmcp", "langchain", "mcp", "openai", "openai_agents", "pydantic_ai")
 # What the own cases of an adapter need beside its extra; at the oldest version they are skipped.
 BESIDE = {"pydantic_ai": ("pydantic-ai-slim[mcp]", "fastmcp-slim[server]")}
 VERIFIED = WORK / "verified.jsonl"

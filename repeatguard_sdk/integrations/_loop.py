@@ -36,10 +36,10 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What the model should get for one of its tool calls."""
+    """What the model should get for one of its tool calls: a text, or what `Loop.content` made of it."""
 
     call_id: str | None
-    text: str
+    text: Any
     failed: bool
 
 
@@ -122,7 +122,7 @@ class Loop:
             result = call.guard(lambda: ready.function(**ready.arguments))
         except Exception as error:
             return self._failed(call, asked, error)
-        return Answered(asked.call_id, call.answer(as_text(result)), failed=False)
+        return Answered(asked.call_id, self.content(call, result), failed=False)
 
     async def aanswer(self, asked: Sequence[Asked]) -> list[Answered]:
         """Execute the tool calls of one response at once, coroutine functions or not."""
@@ -140,7 +140,11 @@ class Loop:
             result = await call.aguard(execute)
         except Exception as error:
             return self._failed(call, asked, error)
-        return Answered(asked.call_id, call.answer(as_text(result)), failed=False)
+        return Answered(asked.call_id, self.content(call, result), failed=False)
+
+    def content(self, call: ToolCall, result: Any) -> Any:
+        """Return what the model gets for a result, with what there is to say behind it: text."""
+        return call.answer(as_text(result))
 
     def _prepared(self, asked: Asked) -> tuple[ToolCall, Ready | Unfit]:
         known = self._known.get(asked.name)
