@@ -16,6 +16,7 @@ from repeatguard_sdk._run import Run
 from repeatguard_sdk._scope import active, mark_stop
 from repeatguard_sdk._types import MISSING, Effect
 from repeatguard_sdk.events import Event, EventSink
+from repeatguard_sdk.integrations._call_ids import CallIds
 from repeatguard_sdk.integrations._records import Known, Records, check_effects
 from repeatguard_sdk.integrations._tool_call import ToolCall
 
@@ -67,6 +68,8 @@ class Conversation:
         self.run: Run = self._opened() if self.owns_run else here
         self._take(self.run)
         self._users: int | None = None
+        self._ids = CallIds()
+        self._turns = 0
 
     def _opened(self) -> Run:
         settings = self._settings
@@ -137,16 +140,20 @@ class Conversation:
             self.user_message()
         if users is not None or self._users is None:
             self._users = users or 0
+        self._turns += 1
         self.run.turn(state=state)
         return not self.run.over
 
     def _take_up(self, past: Sequence[PastCall]) -> None:
-        run = self.run
-        if run.calls == 0:
-            run.recall(past)
+        if self.run.calls == 0:
+            self.recall(past)
         elif not past:
             # Nothing of this history is newer than the user's words, but the run has seen calls.
             self.user_message()
+
+    def recall(self, past: Iterable[PastCall]) -> None:
+        """Count calls of the history as made, oldest first, and execute nothing."""
+        self.run.recall(self._ids.told_apart(past))
 
     def user_message(self) -> None:
         """Say that the user spoke; a run of ours that had ended makes place for the next."""
@@ -179,7 +186,7 @@ class Conversation:
             self.run,
             name,
             arguments,
-            call_id,
+            self._ids.of(call_id, self._turns),
             known,
             queued=self._settings.deliver == "messages",
             control_flow=self._settings.control_flow,

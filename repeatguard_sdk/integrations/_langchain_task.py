@@ -247,7 +247,7 @@ class Task:
             past = self._past(self._owed)
             self._owed = []
             if past:
-                self.conversation.run.recall(past)
+                self.conversation.recall(past)
                 return self.conversation.next_turn()
         return not self.conversation.run.over
 

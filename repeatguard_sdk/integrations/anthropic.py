@@ -75,8 +75,7 @@ class MessagesGuard:
         given = messages or ()
 
         def remember(asked: Asked, result: Any, turn: int) -> PastCall | None:
-            text = None if result is None else content.text_of(result)
-            return self._loop.past(asked, text, turn)
+            return None if result is None else self._loop.past(asked, content.text_of(result), turn)
 
         users = None if messages is None else sum(map(content.is_user, given))
         return self._loop.next_turn(

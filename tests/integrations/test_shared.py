@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import pytest
 
 from repeatguard_sdk import Registry, Run, guarded_tool
+from repeatguard_sdk._recalling import PastCall
 from repeatguard_sdk._types import MISSING
 from repeatguard_sdk.events import MemorySink
 from repeatguard_sdk.integrations._conversation import Conversation, Settings
@@ -371,3 +372,48 @@ def test_a_bypass_by_the_wrong_order_keeps_the_rules(desk: Desk) -> None:
     assert ["loop"] == desk.ran
     assert "was already answered" in text
     assert 1 == len(desk.events.warnings)
+
+
+# -- call ids --------------------------------------------------------------------------------------
+
+
+def test_an_id_of_an_earlier_response_is_another_call(desk: Desk) -> None:
+    """Some providers count from "call_0" in each response: a circle must not look like a retry."""
+    conversation = Conversation(desk.settings)
+    known = conversation.known("look_up", desk.look_up)
+    for _ in range(3):
+        conversation.next_turn()
+        call = conversation.call("look_up", {"word": "a"}, "call_0", known)
+        call.guard(lambda: desk.look_up("a"))
+    assert ["a"] == desk.ran
+    assert conversation.run.stuck
+    conversation.close()
+
+
+def test_an_id_of_the_same_response_is_a_retry(desk: Desk) -> None:
+    """The framework makes the call again, and it counts once."""
+    conversation = Conversation(desk.settings)
+    known = conversation.known("look_up", desk.look_up)
+    conversation.next_turn()
+    for _ in range(3):
+        call = conversation.call("look_up", {"word": "a"}, "call_0", known)
+        call.guard(lambda: desk.look_up("a"))
+    assert not desk.events.repeats
+    assert not conversation.run.over
+    conversation.close()
+
+
+def test_ids_of_a_history_are_told_apart_too(desk: Desk) -> None:
+    """Two equal calls of one id in two responses of the past are two; the next one is the third."""
+    conversation = Conversation(desk.settings)
+    known = conversation.known("look_up", desk.look_up)
+    past = [
+        PastCall(tool="look_up", arguments={"word": "a"}, result="x", call_id="call_0", turn=turn)
+        for turn in (1, 2)
+    ]
+    assert conversation.next_turn(past=lambda: past)
+    call = conversation.call("look_up", {"word": "a"}, "call_0", known)
+    call.guard(lambda: desk.look_up("a"))
+    assert conversation.run.stuck
+    assert [] == desk.ran
+    conversation.close()
