@@ -602,7 +602,7 @@ def test_many_invocations_of_one_agent(desk: Desk) -> None:
 def test_a_stream_that_is_dropped(desk: Desk) -> None:
     """A stream that is closed early leaves nothing that a later invocation of its thread would count."""
     agent = desk.agent(
-        [*again(2), *again(2), "done"], checkpointer=InMemorySaver(), guard=(guard := desk.guard())
+        [*again(3), "done"], checkpointer=InMemorySaver(), guard=(guard := desk.guard())
     )
     stream = agent.stream(hello(), THREAD, stream_mode="updates")
     for update in stream:
