@@ -57,9 +57,3 @@ class HostedCall:
             leave(hosted_calls, call_token)
             leave(call_ids, id_token)
             leave(active, run_token)
-
-
-def hosted_by(run: Any) -> HostedCall | None:
-    """Return the framework's call that is being made here, if it is one of this run."""
-    here = hosted_calls.get()
-    return here if here is not None and here.run is run else None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from repeatguard_sdk._calling import CallPath, ended_text
+from repeatguard_sdk._calling import CallPath
 from repeatguard_sdk._dispatch import Ready, as_mapping, prepare
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._refusing import count_refused
 from repeatguard_sdk._scope import dispatching
 from repeatguard_sdk._spec import find_record
+from repeatguard_sdk._telling import ended_text
 from repeatguard_sdk.exceptions import RunStateError
 
 NEW, OPEN, ENDED = "new", "open", "ended"

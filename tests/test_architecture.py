@@ -37,10 +37,11 @@ LEVELS = """
 3.3  _withholding
 3.4  _engine
 3.5  _firsts _refusing _reviewing _turning
-4.0  _calling
-4.1  _named_calls
-4.2  _adapting
-4.3  _run
+4.0  _telling
+4.1  _calling
+4.2  _named_calls
+4.3  _adapting
+4.4  _run
 5.0  _scripted _tool
 6.0  audit integrations report testing
 7.0  cli

@@ -13,10 +13,10 @@ from typing import Any
 
 import attrs
 
-from repeatguard_sdk._calling import ended_text
 from repeatguard_sdk._hosted import hosted_calls
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._scope import Inside, active
+from repeatguard_sdk._telling import ended_text
 from repeatguard_sdk._text import DELIMITER
 from repeatguard_sdk.integrations._conversation import Conversation, Settings
 from repeatguard_sdk.integrations._framework import load
