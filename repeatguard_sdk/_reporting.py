@@ -15,7 +15,6 @@ from repeatguard_sdk._event import FollowUp, GuardWarning, RepeatEvent, RunRecor
 from repeatguard_sdk._following import Following
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._registry import Tool
-from repeatguard_sdk._suspicion import suspect_cause
 from repeatguard_sdk._text import quote
 from repeatguard_sdk._types import MISSING, NextStep, Reason, SuspectedCause
 
@@ -39,6 +38,9 @@ def _suspected(call: Admission, result: Any) -> SuspectedCause | None:
     """Guess why it is repeated; there is nothing to go by where nothing came back."""
     if result is MISSING:
         return None
+    # Imported here: its patterns are for events, and a run without a sink has none.
+    from repeatguard_sdk._suspicion import suspect_cause
+
     if isinstance(result, BaseException):
         result = f"{type(result).__name__}: {quote(str(result), _READ_FOR_CAUSE)}"
     text = result if isinstance(result, str) else quote(result, _READ_FOR_CAUSE)

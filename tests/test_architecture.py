@@ -61,6 +61,7 @@ PUT_OFF = {
     ("_reviewing", f"{TOP}.detectors.asked_again"),
     ("_reviewing", f"{TOP}._slot"),
     ("_observation", f"{TOP}._wording"),
+    ("_reporting", f"{TOP}._suspicion"),
     ("_speaking", f"{TOP}._wording"),
     ("cli", f"{TOP}.report.as_html"),
     ("_default_sink", f"{TOP}.sinks.sqlite"),
