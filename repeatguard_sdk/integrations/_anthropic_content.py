@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from repeatguard_sdk._recalling import PastCall
 from repeatguard_sdk._run import Run
-from repeatguard_sdk._types import is_mapping
+from repeatguard_sdk._types import MISSING, is_mapping
 from repeatguard_sdk.integrations._history import is_note
 from repeatguard_sdk.integrations._loop import Asked
 from repeatguard_sdk.integrations._tool_call import ToolCall
@@ -113,13 +115,17 @@ def past_of(
         for block in blocks_of(message)
         if get(block, "type") == "tool_result"
     }
-    past = [
-        remember(as_asked(block), results.get(get(block, "id")), turn)
-        for turn, message in enumerate(recent)
-        if get(message, "role") == "assistant"
-        for block in asked_by(message)
-    ]
-    return [each for each in past if each is not None]
+    past: list[PastCall] = []
+    for turn, message in enumerate(recent):
+        for block in asked_by(message) if get(message, "role") == "assistant" else ():
+            result = results.get(get(block, "id"))
+            call = remember(as_asked(block), result, turn)
+            if call is not None and any(get(part, "type") != "text" for part in blocks_of(result)):
+                # An image cannot be served from its text: such a call counts, no more.
+                call = attrs.evolve(call, result=MISSING)
+            if call is not None:
+                past.append(call)
+    return past
 
 
 # -- what the tool runner has and gives -----------------------------------------------------------

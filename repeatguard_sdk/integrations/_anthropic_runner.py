@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, cast
@@ -48,7 +49,6 @@ class RunnerGuard:
         self._tools = _tools_of(runner)
         self._generate: Callable[[], Any] = runner.generate_tool_call_response
         self._run_member: Callable[[Any], Any] | None = getattr(runner, "_run_toolset_member", None)
-        self._conversation = Conversation(self._settings)
         self._calls: dict[str | None, ToolCall] = {}
         self._refused: dict[str, str] = {}
         self._item: Any = None
@@ -68,6 +68,11 @@ class RunnerGuard:
         if self._run_member is not None:
             runner._run_toolset_member = self._amember if self.is_async else self._member
         runner.generate_tool_call_response = self._aanswers if self.is_async else self._answers
+
+    @functools.cached_property
+    def _conversation(self) -> Conversation:
+        # Not before it is iterated over: there the host's block is, if there is one.
+        return Conversation(self._settings)
 
     @property
     def run(self) -> Run:
@@ -93,7 +98,8 @@ class RunnerGuard:
 
     def close(self) -> None:
         """End the guard's own run, as the end of the iteration does; a host's run is left alone."""
-        self._conversation.close()
+        if "_conversation" in vars(self):
+            self._conversation.close()
 
     def until_done(self) -> Any:
         """Iterate to the end and return the last message, or an awaitable of it, as the runner does."""
@@ -304,14 +310,14 @@ class RunnerGuard:
         self._response = response
         asked = {block.id: block for block in self._blocks() if block.type == "tool_use"}
         for result in response["content"]:
-            call_id = result["tool_use_id"]
-            call = self._calls.get(call_id)
+            call_id = result.get("tool_use_id", "")
+            call, block = self._calls.get(call_id), asked.get(call_id)
             if call is not None:
                 result["content"] = content.with_note(result.get("content"), call)
             elif call_id in self._refused:
                 result["content"] = self._refused[call_id]
-            elif content.get(asked[call_id], "toolset_name") is None:
-                result["content"] = self._refuse(asked[call_id], content.text_of(result))
+            elif block is not None and content.get(block, "toolset_name") is None:
+                result["content"] = self._refuse(block, content.text_of(result))
         if self._settings.deliver == "messages":
             response["content"] += content.notes_behind(asked.values(), self.run)
 

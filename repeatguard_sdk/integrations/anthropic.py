@@ -13,7 +13,7 @@ from typing import Any
 import repeatguard_sdk.integrations._anthropic_content as content
 from repeatguard_sdk._recalling import PastCall
 from repeatguard_sdk._run import Run
-from repeatguard_sdk._types import MISSING
+from repeatguard_sdk._types import MISSING, is_mapping
 from repeatguard_sdk.integrations._anthropic_runner import RunnerGuard
 from repeatguard_sdk.integrations._conversation import Settings
 from repeatguard_sdk.integrations._loop import Answered, Asked, Loop, Tools
@@ -36,7 +36,8 @@ class MessagesGuard:
     """Guards a loop over `client.messages`, or `client.beta.messages`; any client of that API will do.
 
     Args:
-        tools: functions, decorated or not, or a mapping from the names the model sees.
+        tools: functions, decorated or not, what `@beta_tool` made of them, or a mapping from the names
+            the model sees.
         settings: policy, events, memory, registry, effects, deliver, control_flow.
 
     Example:
@@ -53,7 +54,7 @@ class MessagesGuard:
     """
 
     def __init__(self, tools: Tools, **settings: Any) -> None:
-        self._loop = _BlocksLoop(tools, Settings(**settings))
+        self._loop = _BlocksLoop(_functions_of(tools), Settings(**settings))
 
     @property
     def run(self) -> Run:
@@ -117,3 +118,13 @@ class MessagesGuard:
         if self._loop.settings.deliver == "messages":
             results += content.notes_behind(asked, self.run)
         return [{"role": "user", "content": results}]
+
+
+def _functions_of(tools: Tools) -> Tools:
+    """Return the functions of what `@beta_tool` made, by the names it gave them; all else as it is."""
+    if is_mapping(tools):
+        return tools
+    given: list[Any] = list(tools)
+    if given and all(hasattr(tool, "input_schema") for tool in given):
+        return {tool.name: tool.func for tool in given}
+    return [tool.func if hasattr(tool, "input_schema") else tool for tool in given]

@@ -111,6 +111,22 @@ def test_blocks_stay_blocks(desk: Desk) -> None:
     assert 2 == guard.run.calls
 
 
+def test_an_image_is_not_served_from_a_history(desk: Desk) -> None:
+    """A result of which a history holds more than text counts when it is taken up, and its tool runs."""
+
+    @guarded_tool(registry=desk.registry)
+    def paint(word: str):  # type: ignore[no-untyped-def]
+        """Paint a word, without a hint of what comes of it."""
+        desk.ran.append(word)
+        return [IMAGE]
+
+    messages: list[Any] = [USER]
+    play(MessagesGuard([paint], registry=desk.registry), messages, asking(block(1, "paint")))
+    play(MessagesGuard([paint], registry=desk.registry), messages, asking(block(2, "paint")))
+    assert ["loop", "loop"] == desk.ran
+    assert IMAGE == messages[-1]["content"][0]["content"][0]
+
+
 def test_our_blocks_are_no_user(desk: Desk) -> None:
     """An observation beside the results resets nothing."""
     guard = desk.guard(deliver="messages")

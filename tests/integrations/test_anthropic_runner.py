@@ -20,7 +20,7 @@ import anthropic
 from anthropic import beta_async_tool, beta_tool
 
 from integrations.drivers.anthropic import HAS_THREADS, SETTINGS, Provider, quiet
-from repeatguard_sdk.integrations.anthropic import RunnerGuard
+from repeatguard_sdk.integrations.anthropic import MessagesGuard, RunnerGuard
 
 USER = {"role": "user", "content": "hello"}
 threads = pytest.mark.skipif(not HAS_THREADS, reason="this client has no message threads")
@@ -126,6 +126,35 @@ def test_a_host_may_look_at_the_results(desk: Desk) -> None:
     assert 3 == desk.provider.requests
     assert all(first is second for first, second in seen)
     assert [0, 1, 1] == [results_of([first])[0]["content"].count(DELIMITER) for first, _ in seen]
+
+
+def test_a_guard_may_be_made_before_the_block(desk: Desk) -> None:
+    """The run is that of the block in which the loop is, wherever the guard was made."""
+    guard = desk.guard(desk.runner(again(6)))
+    with Run(registry=desk.registry) as run:
+        guard.until_done()
+    assert run.stuck
+    assert guard.run is run
+
+
+def test_tools_of_the_client_in_a_loop_by_hand(desk: Desk) -> None:
+    """What `@beta_tool` made can be given to the guard of a loop by hand, under the name it has there."""
+    renamed = beta_tool(desk.look_up, name="kb_search")
+
+    def plain(word: str) -> str:
+        """Say nothing new."""
+        return f"plainly {word}"
+
+    asked = {"type": "tool_use", "id": "toolu_1", "name": "kb_search", "input": {"word": "loop"}}
+    other = {**asked, "id": "toolu_2", "name": "plain"}
+    guard = MessagesGuard([renamed], registry=desk.registry)
+    guard.next_turn([USER])
+    (answer,) = guard.tool_results({"role": "assistant", "content": [asked]})
+    assert "page of loop" == answer["content"][0]["content"]
+    guard = MessagesGuard([beta_tool(desk.look_up), plain], registry=desk.registry)
+    guard.next_turn([USER])
+    (answer,) = guard.tool_results({"content": [{**asked, "name": "look_up"}, other]})
+    assert ["page of loop", "plainly loop"] == [each["content"] for each in answer["content"]]
 
 
 def test_a_loop_that_is_left_early(desk: Desk) -> None:
