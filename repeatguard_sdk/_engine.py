@@ -59,6 +59,7 @@ class Engine:
         # settlement, never while a tool, a sink or a user's callable runs.
         self.lock = threading.Lock()
         self.ended: Admission | None = None
+        self.ended_after = 0  # calls by then; a model that goes on makes more
         self.finished = False
         # The tools whose first calls may take the short way of `FirstCalls`.
         self.plain: dict[Tool, ToolState] = {}
@@ -354,6 +355,7 @@ class Engine:
         """Remember what ended the run, under the lock; the first one stands."""
         if self.ended is None:
             self.ended = call
+            self.ended_after = self.ledger.calls
 
     def learn(self, facts: Mapping[str, Any]) -> None:
         """Remember facts that the host tells, in copies of its own."""

@@ -215,6 +215,7 @@ def stuck_outcome(
     ledger: Ledger,
     call: Admission,
     *,
+    calls: int,
     reason: Reason,
     options: Sequence[str],
     offered: bool,
@@ -223,6 +224,7 @@ def stuck_outcome(
     """Return the outcome of a run that a call ended; read under the run's lock.
 
     Args:
+        calls: guarded calls of the run up to that one.
         options: what was open when the last observation was written.
         offered: whether the model read that.
         find: gives a tool by name.
@@ -236,7 +238,7 @@ def stuck_outcome(
     kept = result_of(entry)
     return Outcome(
         reason=reason,
-        calls=ledger.calls - ledger.calls_before,
+        calls=calls,
         finding=call.finding,
         tool=call.tool.spec.name or None,
         arguments=arguments_preview(call.arguments(), _PREVIEW),

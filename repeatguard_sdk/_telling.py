@@ -157,6 +157,7 @@ class Telling:
             return stuck_outcome(
                 engine.ledger,
                 call,
+                calls=engine.ended_after - engine.ledger.calls_before,
                 reason=reason,
                 options=still_open,
                 offered=read,

@@ -935,3 +935,14 @@ def test_the_record_of_a_run_tells_its_end(desk: Desk) -> None:
     assert ("r-1", "stuck", 3, 2) == (record.run_id, record.reason, record.calls, record.events)
     assert ({"look": 1}, {"look": 1}) == (dict(record.executed), dict(record.replayed))
     assert run.run_id == "r-1"
+
+
+def test_calls_after_the_end_are_not_in_the_outcome(desk: Desk) -> None:
+    """However late it is read: the summary says after how many calls the run was stuck."""
+    with desk.run(on_stuck="flag") as run:
+        for _ in range(6):
+            desk.look("a")
+        assert run.outcome is not None
+        assert 3 == run.outcome.calls
+        assert "after 3 calls" in run.outcome.summary
+        assert 6 == run.calls
