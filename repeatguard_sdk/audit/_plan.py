@@ -9,6 +9,7 @@ verdicts of the short form against those of the run itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from repeatguard_sdk.audit._tools import AuditTools
 from repeatguard_sdk.detectors.same_outcome import is_empty
 
 _FOUND_SOMETHING = 400  # characters; what found nothing says so in fewer
+_EMPTY_LIST = re.compile(r"\[\s*\]")
 _ANY_RESULT = "ok"
 # What a character of a result may take at most, with what is kept beside it.
 _BYTES = 8
@@ -77,6 +79,7 @@ class Stretch:
                 else:
                     made.append(step)
         self._keys: dict[str, list[bytes | None]] = {}
+        self._poor: dict[str, list[bool]] = {}
         self.is_quiet = all(self._finds_nothing(name, made) for name, made in self._calls.items())
 
     def planned(self, policy: Policy) -> list[PlannedStep]:
@@ -110,14 +113,15 @@ class Stretch:
         tools = self._tools
         if not (short and tools.is_plain(name)):
             return _Planner(tools.find(name, made[0].effect, _names(made)), None, iter(()), False)
-        classes = self._classes(name, made)
+        classes, poor = self._classes(name, made), self._poor_ones(name, made)
         exactly = None
         if None in classes:
             exactly = tools.find(name, made[0].effect, _names(made))
         effect = tools.effect_of(name, made[0].effect)[0]
         stand_in = tools.stand_in(name, effect)
-        only_parts = effect == "read" and not any(map(_is_poor, made))
-        return _Planner(exactly, stand_in, iter(classes), only_parts)
+        only_parts = effect == "read" and True not in poor
+        told = iter(list(zip(classes, poor, strict=True)))
+        return _Planner(exactly, stand_in, told, only_parts)
 
     def _finds_nothing(self, name: str, made: Sequence[RecordedCall]) -> bool:
         """Tell whether no rule can find anything in the calls of one tool."""
@@ -131,7 +135,16 @@ class Stretch:
         if None in keys or len(set(keys)) < len(keys):
             return False
         # A row of two is the shortest that a policy can name.
-        return sum(map(_is_poor, made)) < 2
+        return sum(self._poor_ones(name, made)) < 2
+
+    def _poor_ones(self, name: str, made: Sequence[RecordedCall]) -> list[bool]:
+        """Return which calls of a tool failed or may have found nothing."""
+        poor = self._poor.get(name)
+        if poor is None:
+            poor = self._poor[name] = [
+                call.error is not None or may_be_empty(call.result) for call in made
+            ]
+        return poor
 
     def _classes(self, name: str, made: Sequence[RecordedCall]) -> list[tuple[str, bool] | None]:
         """Return for each call of a tool the name of its class, and whether it is alone in it.
@@ -170,23 +183,23 @@ class _Planner:
     Args:
         exactly: the tool for calls that are compared as they are.
         stand_in: the tool for all others.
-        classes: of each call its class, and whether it is alone in it; `None` for one that is
-            compared as it is.
+        told: of each call its class and whether it is alone in it, `None` for one that is compared
+            as it is; and whether it failed or may have found nothing.
         only_parts: whether its calls, where they are alone, do nothing but lie between others.
     """
 
-    __slots__ = ("_classes", "_exactly", "_stand_in", "only_parts")
+    __slots__ = ("_exactly", "_stand_in", "_told", "only_parts")
 
     def __init__(
         self,
         exactly: Tool | None,
         stand_in: Tool | None,
-        classes: Iterator[tuple[str, bool] | None],
+        told: Iterator[tuple[tuple[str, bool] | None, bool]],
         only_parts: bool,
     ) -> None:
         self._exactly = exactly
         self._stand_in = stand_in
-        self._classes = classes
+        self._told = told
         self.only_parts = only_parts
 
     def plan(self, call: RecordedCall, number: int, results: dict[str, str]) -> PlannedCall:
@@ -196,14 +209,14 @@ class _Planner:
             number: which call of the run it is.
             results: the names of results so far.
         """
-        known = next(self._classes, None)
+        known, poor = next(self._told, (None, False))
         result = whole_result(call)
         if known is None or self._stand_in is None:
             assert self._exactly is not None
             exactly = self._exactly
             return PlannedCall(number, exactly, call.arguments, result, call.error, call, False)
         name, alone = known
-        if call.error is None and not may_be_empty(result):
+        if not poor:
             if alone:
                 result = _ANY_RESULT
             elif type(result) is str:
@@ -221,13 +234,17 @@ def may_be_empty(result: Any) -> bool:
     """Tell whether a result may have found nothing, or is not known at all."""
     if result is MISSING:
         return True
-    if type(result) is str and len(result) > _FOUND_SOMETHING:
+    if type(result) is str and (len(result) > _FOUND_SOMETHING or _says_something(result)):
         return False
     return is_empty(result)
 
 
-def _is_poor(call: RecordedCall) -> bool:
-    return call.error is not None or may_be_empty(call.result)
+def _says_something(text: str) -> bool:
+    """Tell of most texts, at a glance, that they found something."""
+    first = text[:1]
+    if first == "{":
+        return '"' in text and ("[" not in text or _EMPTY_LIST.search(text) is None)
+    return first.isalnum() and first not in "nNzZ0eE"
 
 
 def _coarse(call: RecordedCall) -> bytes | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._calling import CallPath
 from repeatguard_sdk._engine import Engine
+from repeatguard_sdk._identity import Identity
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._refusing import count_refused
@@ -49,10 +49,6 @@ class Verdict(NamedTuple):
     noted: bool
     other: bool | None
     receipt: bool
-
-
-class _NoRecordError(BaseException):
-    """Stands for the outcome of a call whose transcript ends before it: as if it had been killed."""
 
 
 class Walk(CallPath):
@@ -131,9 +127,10 @@ class Walk(CallPath):
         if call_id is not None and call_id in self._shared_ids:
             token = call_ids.set(call_id)
             try:
-                return self._in_full(step, arguments)
+                return self._in_full(step, arguments, None)
             finally:
                 call_ids.reset(token)
+        identity: Identity | None = None
         if step.error is None and result is not MISSING:
             first = self._begin(tool, (), arguments)
             if isinstance(first, tuple):
@@ -142,22 +139,30 @@ class Walk(CallPath):
                 self._returned(first, tool, (), arguments, result)
                 return self._newest_admission()
             if isinstance(first, Admission):
-                self._answer_at_once(first)
+                self._report(first)
                 return first
-        return self._in_full(step, arguments)
+            identity = first
+        return self._in_full(step, arguments, identity)
 
-    def _in_full(self, step: PlannedCall, arguments: Mapping[str, Any]) -> Admission | None:
-        def body(**_: Any) -> Any:
-            if step.error is not None:
-                raise scripted_error(step.error)
-            if step.result is MISSING:
-                raise _NoRecordError
-            return step.result
-
-        # What it would have raised is in the admission.
-        with contextlib.suppress(Exception, _NoRecordError):
-            self.call(step.tool, body, (), arguments)
-        return self._newest_admission()
+    def _in_full(
+        self, step: PlannedCall, arguments: Mapping[str, Any], identity: Identity | None
+    ) -> Admission | None:
+        """Do as `call` does, with the outcome at hand: nothing is raised, nothing waits."""
+        tool = step.tool
+        admission = self._admit(tool, (), arguments, None, identity)
+        if admission is None:
+            self.passed_by(tool)
+        elif not admission.executed:
+            if admission.waiter is None:
+                self._report(admission)
+        elif step.error is not None:
+            self._failed(admission, scripted_error(step.error))
+        elif step.result is MISSING:
+            # The transcript ends before it: as if it had been killed.
+            self._engine.abandon(admission)
+        else:
+            self._returned(admission, tool, (), arguments, step.result)
+        return admission
 
     def _refused(self, step: PlannedCall) -> Admission:
         arguments, recorded = step.arguments, step.recorded

@@ -12,7 +12,9 @@ from repeatguard_sdk import Registry, guarded_tool
 from repeatguard_sdk._identity import identify
 from repeatguard_sdk._spec import find_record
 from repeatguard_sdk.audit import _screen
+from repeatguard_sdk.audit._plan import may_be_empty
 from repeatguard_sdk.audit._screen import coarse, exact
+from repeatguard_sdk.detectors.same_outcome import is_empty
 from strategies import json_values
 
 
@@ -116,3 +118,9 @@ def test_without_the_quick_library_it_holds_too(one: dict[str, Any], other: dict
         record = find_record(look)
         keys = [identify(record, (), each, convict=True).key for each in (one, other)]
         assert keys[0] != keys[1]
+
+
+@given(st.text(alphabet=' \n{}[]",:ae0nN', max_size=12))
+def test_what_is_told_at_a_glance_is_so(text: str) -> None:
+    """A text that says something at a glance is none that found nothing."""
+    assert may_be_empty(text) == is_empty(text)
