@@ -81,7 +81,10 @@ class RunnerGuard:
 
     @property
     def messages(self) -> list[Any]:
-        """The history, with the newest reply and its results: what the user's next turn goes on with."""
+        """The history, with the newest reply and its results: what the user's next turn goes on with.
+
+        The blocks of the model are the client's objects, which it takes back as they are.
+        """
         messages: list[Any] = list(self._params().get("messages", ()))
         reply, response = content.reply_in(self._item), self._response
         if reply is None or reply.stop_reason is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -652,3 +653,13 @@ def browse(desk: Desk, kind: str, **settings: Any) -> RunnerGuard:
     else:
         asyncio.run(guard.until_done())
     return guard
+
+
+def test_a_loop_that_is_stepped_by_many_threads(desk: Desk) -> None:
+    """A host that pulls each reply in another thread, as a web server does, has one run all the same."""
+    iterator = iter(desk.guard(desk.runner(again(6))))
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        pulled = [pool.submit(next, iterator, None).result() for pool in (one, other) * 2]
+    assert [True, True, True, False] == [item is not None for item in pulled]
+    assert ["loop"] == desk.ran
+    assert ["stuck"] == [run.reason for run in desk.events.runs]
