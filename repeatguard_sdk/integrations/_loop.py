@@ -83,20 +83,23 @@ class Loop:
         self._offer()
         return go_on
 
-    def past(self, asked: Asked, text: str, turn: int) -> PastCall:
+    def past(self, asked: Asked, text: str | None, turn: int) -> PastCall:
         """Return a call of the history.
 
         Args:
             asked: the call.
-            text: its result as the model read it.
+            text: its result as the model read it; `None` for one that is more than text, which counts
+                and is never served.
             turn: which response it was in.
         """
-        text = without_note(text)
+        text = None if text is None else without_note(text)
         call = PastCall(
             tool=asked.name, arguments=asked.arguments, call_id=asked.call_id, turn=turn
         )
         if isinstance(prepare(asked.name, asked.arguments, self._dispatch), Unfit):
-            return attrs.evolve(call, refused=text)
+            return attrs.evolve(call, refused=text or "")
+        if text is None:
+            return call
         if text.startswith(_ERROR):
             return attrs.evolve(call, error=text.removeprefix(_ERROR).partition(": ")[2])
         return attrs.evolve(call, result=read_back(text, self._functions.get(asked.name)))

@@ -205,7 +205,7 @@ def past_calls(context: Any, items: Sequence[Any], task: Task) -> list[PastCall]
     return [_past_call(context, *found, task) for found in answered(items)]
 
 
-def _past_call(context: Any, item: Any, text: str, turn: int, task: Task) -> PastCall:
+def _past_call(context: Any, item: Any, text: str | None, turn: int, task: Task) -> PastCall:
     name, call_id = get(item, "name"), get(item, "call_id")
     asked: dict[str, Any] = {
         "tool": name,
@@ -215,7 +215,10 @@ def _past_call(context: Any, item: Any, text: str, turn: int, task: Task) -> Pas
     }
     denied = context.is_tool_approved(name, call_id) is False
     if denied or name not in task.known:
-        return PastCall(**asked, refused=text, denied=denied)
+        return PastCall(**asked, refused=text or "", denied=denied)
+    if text is None:
+        # More than text: it counts, and is never served.
+        return PastCall(**asked)
     if text.startswith(_FAILED):
         return PastCall(**asked, error=text.removeprefix(_FAILED).removeprefix(" Error: "))
     function = getattr(task.known[name][1], "__wrapped__", None)

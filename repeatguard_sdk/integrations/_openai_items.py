@@ -22,6 +22,11 @@ def text_of(content: Any) -> str:
     return "".join(str(get(part, "text") or "") for part in parts)
 
 
+def is_text(content: Any) -> bool:
+    """Tell whether content is nothing but text: of an image or a file there is none to be read."""
+    return isinstance(content, str) or all(get(part, "text") is not None for part in content or ())
+
+
 def is_user(item: Any) -> bool:
     """Tell whether an item is a message in the user's place that is none of ours."""
     return get(item, "role") == "user" and not is_note(text_of(get(item, "content")))
@@ -32,11 +37,12 @@ def is_output(item: Any) -> bool:
     return str(get(item, "type")).endswith("_output")
 
 
-def answered(items: Sequence[Any]) -> Iterator[tuple[Any, str, int]]:
-    """Yield the calls that have their output, with its text as the tool gave it, and their turn."""
-    outputs = {
-        get(item, "call_id"): text_of(get(item, "output")) for item in items if is_output(item)
-    }
+def answered(items: Sequence[Any]) -> Iterator[tuple[Any, str | None, int]]:
+    """Yield the calls that have their output, with its text as the tool gave it, and their turn.
+
+    The text is `None` where the output is more than text.
+    """
+    outputs = {get(item, "call_id"): get(item, "output") for item in items if is_output(item)}
     turn, has_output = 0, False
     for item in items:
         has_output = has_output or is_output(item)
@@ -44,6 +50,7 @@ def answered(items: Sequence[Any]) -> Iterator[tuple[Any, str, int]]:
             continue
         # What comes after an output belongs to the next response.
         turn, has_output = turn + has_output, False
-        text = outputs.get(get(item, "call_id"))
-        if text is not None:
-            yield item, without_note(text), turn
+        call_id = get(item, "call_id")
+        if call_id in outputs:
+            output = outputs[call_id]
+            yield item, without_note(text_of(output)) if is_text(output) else None, turn

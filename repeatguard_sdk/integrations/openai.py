@@ -14,7 +14,7 @@ from repeatguard_sdk._run import Run
 from repeatguard_sdk._types import MISSING
 from repeatguard_sdk.integrations._conversation import Settings
 from repeatguard_sdk.integrations._loop import Answered, Asked, Loop, Tools
-from repeatguard_sdk.integrations._openai_items import answered, get, is_user, text_of
+from repeatguard_sdk.integrations._openai_items import answered, get, is_text, is_user, text_of
 
 
 class _Guard:
@@ -212,16 +212,20 @@ def _asked_in_chat(message: Any) -> list[Asked]:
 def _past_of_chat(loop: Loop, messages: Sequence[Any]) -> list[PastCall]:
     recent = _since_the_user(messages)
     results = {
-        get(each, "tool_call_id"): text_of(get(each, "content"))
+        get(each, "tool_call_id"): get(each, "content")
         for each in recent
         if get(each, "role") == "tool"
     }
     return [
-        loop.past(asked, results[asked.call_id], turn)
+        loop.past(asked, _whole_text(results[asked.call_id]), turn)
         for turn, message in enumerate(recent)
         for asked in _asked_in_chat(message)
         if asked.call_id in results
     ]
+
+
+def _whole_text(content: Any) -> str | None:
+    return text_of(content) if is_text(content) else None
 
 
 def _asked_in_items(items: Sequence[Any]) -> list[Asked]:

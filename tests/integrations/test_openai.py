@@ -93,6 +93,18 @@ def test_a_history_without_its_results_is_left_out(desk: Desk) -> None:
     assert 0 == guard.run.calls
 
 
+def test_an_image_of_a_history_is_never_served(desk: Desk) -> None:
+    """What is more than text counts when a conversation is taken up, and the call runs again."""
+    image = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+    result = {"role": "tool", "tool_call_id": "call_1", "content": image}
+    guard = desk.chat()
+    assert guard.next_turn([USER, asking(1), result])
+    assert 1 == guard.run.calls
+    (message,) = guard.tool_messages(asking(2))
+    assert message["content"]
+    assert ["loop"] == desk.ran
+
+
 def test_our_messages_are_no_user(desk: Desk) -> None:
     """An observation in a user's place resets nothing."""
     guard = desk.chat(deliver="messages")
