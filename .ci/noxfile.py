@@ -87,6 +87,13 @@ def _find(version: str) -> str | None:
     return next((str(python) for python in reversed(kept) if _works(python)), None)
 
 
+def _here() -> str:
+    """Return the version that the README's command runs the tests on: the machine's own."""
+    program = "import sys; print('%d.%d' % sys.version_info[:2])"
+    asked = subprocess.run(["python3", "-c", program], capture_output=True, text=True, check=True)
+    return asked.stdout.strip()
+
+
 def _offer_interpreters() -> None:
     """Put the interpreters first on the path, each under its own name, where nox looks for them."""
     links = WORK / "interpreters"
@@ -180,7 +187,7 @@ def typing(session: nox.Session) -> None:
     session.run("pyright", "--pythonpath", f"{session.bin}/python")
 
 
-@nox.session(python=VERSIONS)
+@nox.session(python=[version for version in VERSIONS if version != _here()])
 def tests(session: nox.Session) -> None:
     """Run the tests against the wheel."""
     session.install(f"{_wheel(session)}[tests]")
