@@ -76,7 +76,7 @@ def _rows(found: AuditReport) -> Iterator[_Row]:
     yield "  notes given", lambda p: f"{p.sums.noted:,}"
     yield "  answered from store", lambda p: f"{p.sums.replayed + p.sums.joined:,}"
     yield "    with another result than recorded", lambda p: _wrong(p.sums)
-    yield "    receipts of writes (not done twice)", lambda p: _receipts(p.sums)
+    yield "    receipts of writes and hand-offs", lambda p: _receipts(p.sums)
     if any(policy.sums.unknown for policy in found.policies.values()):
         yield "    no result recorded to compare", lambda p: f"{p.sums.unknown:,}"
     yield "  failures not run again", lambda p: f"{p.sums.refused:,}"
