@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import attrs
 
@@ -87,40 +87,55 @@ class Prepared:
         self._tools = tools
         self._calls: dict[str, int] = {}
         self._effects: dict[str, tuple[str, str]] = {}
-        # Where a person spoke: there every count, row and stored result is cleared.
-        self._breaks: list[tuple[int, int]] = []
+        self._stretches: dict[_Part, Stretch] = {}
+        self._spoken = False
+        self._hands_over = False
+        # A person's words end a part: there every count, row and stored result is cleared.
+        self._parts: list[_Part] = []
         ids: list[str] = []
-        number = 0
+        begin, first, number, plain = 0, 0, 0, True
+        seen: set[str] = set()
         for place, step in enumerate(run.steps):
             if isinstance(step, str):
                 if step == "user_message":
-                    self._breaks.append((place, number))
+                    self._spoken = True
+                    self._parts.append(_Part(begin, place, first, plain))
+                    begin, first, plain = place, number, True
+                    seen.clear()
                 continue
             number += 1
             name = step.tool
-            if name not in self._calls:
-                self._calls[name] = 0
-                self._effects[name] = tools.effect_of(name, step.effect)
-            self._calls[name] += 1
+            if name in seen or step.refused or isinstance(step.arguments, str):
+                plain = False
+            seen.add(name)
+            if name in self._calls:
+                self._calls[name] += 1
+            else:
+                self._calls[name] = 1
+                self._effects[name] = effect = tools.effect_of(name, step.effect)
+                self._hands_over = self._hands_over or effect[0] == "final"
             if step.call_id is not None:
                 ids.append(step.call_id)
+        self._parts.append(_Part(begin, len(run.steps), first, plain))
         self._number = number
         self._shared_ids = _shared(ids)
-        self._binds = any(map(tools.binds, self._calls))
+        # What outlives a person's words: a redelivery, a budget, a known fact.
+        self._binds = bool(self._shared_ids) or any(map(tools.binds, self._calls))
 
     def audit(self, policy: Policy) -> RunAudit:
         """Return what a policy would have done."""
         verdicts: list[Verdict] = []
         walk: Walk | None = None
-        whole = policy.whole_run or policy.no_progress is not None or self._must_be_walked
-        for stretch in self._whole if whole else self._parts:
-            if stretch.is_quiet and not self._must_be_walked and policy.no_progress is None:
+        idle = policy.no_progress is not None
+        whole = policy.whole_run or self._binds or idle
+        for part in [_Part(0, len(self._run.steps), 0, False)] if whole else self._parts:
+            if part.plain or (self._stretch(part).is_quiet and not (self._binds or idle)):
                 if walk is not None or self._hands_over:
                     walk = walk or Walk(policy, self._shared_ids)
-                    walk.skip(stretch.steps, self._effects)
+                    walk.skip(self._run.steps[part.start : part.end], self._effects)
                 continue
             walk = walk or Walk(policy, self._shared_ids)
-            verdicts += walk.verdicts(stretch.planned(policy))
+            verdicts += walk.verdicts(self._stretch(part).planned(policy))
             if walk.ended is not None:
                 break
         ended = None if walk is None else walk.ended
@@ -133,31 +148,30 @@ class Prepared:
             verdicts=verdicts,
             ended=ended,
             succeeded=self._run.succeeded,
-            user_messages=bool(self._breaks),
+            user_messages=self._spoken,
         )
 
-    @property
-    def _must_be_walked(self) -> bool:
-        """Whether something of it outlives what a person says: a redelivery, a budget, a fact."""
-        return bool(self._shared_ids) or self._binds
+    def _stretch(self, part: _Part) -> Stretch:
+        found = self._stretches.get(part)
+        if found is None:
+            found = Stretch(self._run, part.start, part.end, part.first, self._tools)
+            self._stretches[part] = found
+        return found
 
-    @property
-    def _hands_over(self) -> bool:
-        return any(effect == "final" for effect, _ in self._effects.values())
 
-    @functools.cached_property
-    def _whole(self) -> list[Stretch]:
-        return [Stretch(self._run, 0, len(self._run.steps), 0, self._tools)]
+class _Part(NamedTuple):
+    """Steps of a run.
 
-    @functools.cached_property
-    def _parts(self) -> list[Stretch]:
-        starts = [(0, 0), *self._breaks]
-        ends = [place for place, _ in self._breaks] + [len(self._run.steps)]
-        return [
-            Stretch(self._run, start, end, first, self._tools)
-            for (start, first), end in zip(starts, ends, strict=True)
-            if end - start > 1 or (end - start == 1 and not isinstance(self._run.steps[start], str))
-        ]
+    Attributes:
+        start, end: which steps.
+        first: number of the first call among them.
+        plain: whether no tool is called twice in it, so that nothing can be found.
+    """
+
+    start: int
+    end: int
+    first: int
+    plain: bool
 
 
 def _shared(ids: list[str]) -> frozenset[str]:
