@@ -241,7 +241,7 @@ def _count(
     policies: Mapping[str, Policy],
     format_name: str,
 ) -> None:
-    if not any(not isinstance(step, str) for step in run.steps):
+    if all(isinstance(step, str) for step in run.steps):
         # A conversation without a tool call: nothing to guard.
         report.without_calls += 1
         return

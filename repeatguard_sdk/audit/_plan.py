@@ -125,13 +125,11 @@ class Stretch:
 
     def _finds_nothing(self, name: str, made: Sequence[RecordedCall]) -> bool:
         """Tell whether no rule can find anything in the calls of one tool."""
-        if any(call.refused or isinstance(call.arguments, str) for call in made):
-            return False
         if len(made) == 1:
-            return True
+            return not _is_odd(made[0])
         if not self._tools.is_plain(name):
             return False
-        keys = self._keys[name] = [coarse(call.arguments) for call in made]  # type: ignore[arg-type]
+        keys = self._keys[name] = [_coarse(call) for call in made]
         if None in keys or len(set(keys)) < len(keys):
             return False
         # A row of two is the shortest that a policy can name.
@@ -248,8 +246,12 @@ def _says_something(text: str) -> bool:
 
 
 def _coarse(call: RecordedCall) -> bytes | None:
-    odd = call.refused or isinstance(call.arguments, str)
-    return None if odd else coarse(call.arguments)  # type: ignore[arg-type]
+    arguments = call.arguments
+    return None if call.refused or isinstance(arguments, str) else coarse(arguments)
+
+
+def _is_odd(call: RecordedCall) -> bool:
+    return call.refused or isinstance(call.arguments, str)
 
 
 def _names(made: Sequence[RecordedCall]) -> frozenset[str]:

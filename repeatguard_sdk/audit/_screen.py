@@ -9,6 +9,7 @@ from typing import Any
 
 _SPACES = b" \t\n\r\x0b\x0c"
 _CONTAINERS = frozenset({dict, list, tuple})
+_FLAT = frozenset({str, int, bool})
 
 
 def _dump(arguments: Mapping[str, Any]) -> bytes:
@@ -48,14 +49,14 @@ def coarse(arguments: Mapping[str, Any]) -> bytes | None:
         character that JSON spells as a number.
     """
     kinds = set(map(type, arguments.values()))
-    if float in kinds or type(None) in kinds:
+    deep = False
+    if not kinds <= _FLAT:
+        deep = not kinds.isdisjoint(_CONTAINERS)
         arguments = {
             name: _rounded(value) for name, value in arguments.items() if value is not None
         }
     text = exact(arguments)
-    if text is None or b"\\u" in text:
-        return None
-    if not kinds.isdisjoint(_CONTAINERS) and (b"." in text or b"null" in text):
+    if text is None or (deep and (b"." in text or b"null" in text)):
         return None
     if not text.isascii():
         # Lower case first: that of some letters depends on what follows.
@@ -63,6 +64,8 @@ def coarse(arguments: Mapping[str, Any]) -> bytes | None:
         text = "".join(lower.split()).encode("utf-8", "surrogatepass")
     text = text.translate(None, _SPACES)
     if b"\\" in text:
+        if b"\\u" in text:
+            return None
         # First the backslash itself, or half of it would be taken for a line break's.
         text = text.replace(b"\\\\", b"\x00").replace(b"\\n", b"").replace(b"\\t", b"")
         text = text.replace(b"\\r", b"").replace(b"\\f", b"").replace(b"\\b", b"")
