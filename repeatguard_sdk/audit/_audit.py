@@ -130,11 +130,13 @@ class Prepared:
         whole = policy.whole_run or self._binds or idle
         for part in [_Part(0, len(self._run.steps), 0, False)] if whole else self._parts:
             if part.plain or (self._stretch(part).is_quiet and not (self._binds or idle)):
-                if walk is not None or self._hands_over:
-                    walk = walk or Walk(policy, self._shared_ids)
+                if walk is not None:
                     walk.skip(self._run.steps[part.start : part.end], self._effects)
                 continue
-            walk = walk or Walk(policy, self._shared_ids)
+            if walk is None:
+                walk = Walk(policy, self._shared_ids)
+                if self._hands_over:
+                    walk.skip(self._run.steps[: part.start], self._effects)
             verdicts += walk.verdicts(self._stretch(part).planned(policy))
             if walk.ended is not None:
                 break

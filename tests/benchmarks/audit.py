@@ -20,7 +20,7 @@ from pathlib import Path
 from repeatguard_sdk.audit import audit_files
 
 DATA = Path(__file__).parent.parent / "data" / "transcripts.jsonl"
-BYTES = 6_000_000
+BYTES = 24_000_000
 WITH_REPEATS = 0.12
 
 
