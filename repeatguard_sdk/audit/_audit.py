@@ -85,13 +85,12 @@ class Prepared:
     def __init__(self, run: RecordedRun, tools: AuditTools) -> None:
         self._run = run
         self._tools = tools
-        self._calls: dict[str, int] = {}
-        self._effects: dict[str, tuple[str, str]] = {}
         self._stretches: dict[_Part, Stretch] = {}
         self._spoken = False
-        self._hands_over = False
         # A person's words end a part: there every count, row and stored result is cleared.
         self._parts: list[_Part] = []
+        self._calls = calls = dict[str, int]()
+        self._effects = effects = dict[str, tuple[str, str]]()
         ids: list[str] = []
         begin, first, number, plain = 0, 0, 0, True
         seen: set[str] = set()
@@ -107,20 +106,21 @@ class Prepared:
             name = step.tool
             if name in seen or step.refused or isinstance(step.arguments, str):
                 plain = False
-            seen.add(name)
-            if name in self._calls:
-                self._calls[name] += 1
             else:
-                self._calls[name] = 1
-                self._effects[name] = effect = tools.effect_of(name, step.effect)
-                self._hands_over = self._hands_over or effect[0] == "final"
+                seen.add(name)
+            if name in calls:
+                calls[name] += 1
+            else:
+                calls[name] = 1
+                effects[name] = tools.effect_of(name, step.effect)
             if step.call_id is not None:
                 ids.append(step.call_id)
         self._parts.append(_Part(begin, len(run.steps), first, plain))
         self._number = number
-        self._shared_ids = _shared(ids)
+        self._hands_over = any(effect == "final" for effect, _ in effects.values())
+        self._shared_ids = _shared(ids) if ids else frozenset[str]()
         # What outlives a person's words: a redelivery, a budget, a known fact.
-        self._binds = bool(self._shared_ids) or any(map(tools.binds, self._calls))
+        self._binds = bool(self._shared_ids) or tools.any_binds(calls)
 
     def audit(self, policy: Policy) -> RunAudit:
         """Return what a policy would have done."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -98,8 +98,11 @@ class AuditTools:
         declaration = self._declared.get(name)
         return not declaration or not any(each in declaration for each in looks)
 
-    def binds(self, name: str) -> bool:
+    def any_binds(self, names: Iterable[str]) -> bool:
         """Tell whether something of a tool outlives what a person says: a budget, a known fact."""
+        return bool(self._given or self._declared) and any(map(self._binds, names))
+
+    def _binds(self, name: str) -> bool:
         given = self._given.get(name)
         if given is not None:
             return given.spec.max_calls is not None or given.spec.slot is not None

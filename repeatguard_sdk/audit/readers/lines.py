@@ -98,17 +98,18 @@ def _run(document: dict[str, Any], line: int, path: str) -> RecordedRun:
 
 def _call(call: dict[str, Any], number: int, tool: str, effect: Effect | None) -> RecordedCall:
     """Return a call; this is done for every call of a file, so it is written to be quick."""
-    arguments = call.get("args")
+    get = call.get
+    arguments = get("args")
     if type(arguments) is not dict:
         arguments = arguments_of(arguments)
-    result = call.get("result", MISSING)
+    result = get("result", MISSING)
     digest = ""
     if type(result) is str and result[-1:] == "…":
-        digest = str(call.get("result_sha", ""))
-    turn = call.get("turn")
+        digest = str(get("result_sha", ""))
+    turn = get("turn")
     if type(turn) is not int:
         turn = number
-    if call.get("error"):
+    if get("error"):
         return RecordedCall(tool, arguments, MISSING, text_of(result), turn, None, effect, digest)
     return RecordedCall(tool, arguments, result, None, turn, None, effect, digest)
 
