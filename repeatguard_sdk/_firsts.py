@@ -27,6 +27,8 @@ from repeatguard_sdk.detectors.repeat import Step
 from repeatguard_sdk.detectors.same_outcome import TELLING, found_nothing
 
 _REPLAY = Step("replay", 2)
+# Bytes of a letter at most, and letters that the head of a text takes the place of.
+_LARGEST_LETTER, _LETTERS_OF_HEAD = 4, 19
 
 
 class FirstCalls:
@@ -36,7 +38,7 @@ class FirstCalls:
         engine: the run's; it tells which tools may take the short way.
     """
 
-    __slots__ = ("_engine", "_ledger", "_limit", "_lock", "_plain", "_replays")
+    __slots__ = ("_engine", "_ledger", "_limit", "_lock", "_plain", "_replays", "_short")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -44,6 +46,9 @@ class FirstCalls:
         self._lock = engine.lock
         self._plain = engine.plain
         self._limit = engine.policy.max_result_bytes
+        # Texts that are kept as they are, whatever their letters take: any policy but an odd one has
+        # room for each of them.
+        self._short = min(TEXT_LIMIT, self._limit // _LARGEST_LETTER - _LETTERS_OF_HEAD)
         ladder = engine.policy.known_effects
         self._replays = ladder.withhold == 2 and ladder.exit != 2
 
@@ -130,7 +135,7 @@ class FirstCalls:
         try:
             spec = tool.spec
             token: Hashable
-            if type(result) is str and len(result) <= TEXT_LIMIT and not spec.volatile:
+            if type(result) is str and len(result) <= self._short and not spec.volatile:
                 token = kept = result
                 # What `getsizeof` says of a text.
                 size = result.__sizeof__()

@@ -18,7 +18,7 @@ POLICIES = {
     "observe": Policy(mode="observe"),
     "advise": Policy(mode="advise"),
     "sharp": Policy(same_errors=2, same_empties=2, failures=2),
-    "forgetful": Policy(max_result_bytes=600, max_entries=3),
+    "forgetful": Policy(max_result_bytes=60, max_entries=3),
     "idle": Policy(no_progress=Policy().known_effects),
 }
 _EVENTS = {

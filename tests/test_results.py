@@ -753,3 +753,23 @@ def test_what_is_forgotten_is_no_longer_charged() -> None:
         kept = [once[-1] for once in state.once.values()]
         kept += [entry.stored.value for entry in state.entries.values() if entry.stored]
         assert ledger.stored_bytes == sum(map(sys.getsizeof, kept))
+
+
+@pytest.mark.parametrize("size", [1, 11, 100, 255])
+def test_a_short_text_beyond_the_limit_is_not_kept(size: int) -> None:
+    """However short a text is: where the policy has no room for it, its repeat runs."""
+    ran: list[int] = []
+
+    @guarded_tool(registry=Registry())
+    def look(key: str) -> str:
+        ran.append(1)
+        return "x" * size
+
+    with Run([look], policy=Policy(max_result_bytes=size + 20)):
+        look("a")
+        look("a")
+    assert 2 == len(ran)
+    with Run([look], policy=Policy(max_result_bytes=4 * size + 100)):
+        look("a")
+        look("a")
+    assert 3 == len(ran)
