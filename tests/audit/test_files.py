@@ -373,6 +373,8 @@ def test_ranges_are_about_as_long_as_was_asked(write: Write) -> None:
         lines(A).encode("utf-16"),
         b"",
     ],
+    # Named, for the packed one holds the second it was made in.
+    ids=["packed", "a list", "an object", "utf-16", "empty"],
 )
 def test_some_files_cannot_be_cut(write: Write, content: bytes) -> None:
     """A packed file, one whose documents span lines and an empty one have no ranges."""
