@@ -76,14 +76,14 @@ def audit_files(
         ToolDeclarationError: `tools` cannot be read.
     """
     _check(policies, format_name)
-    if tools is not None:
-        AuditTools(load_tools(tools))
+    # Loaded once here, whoever uses it: a module is run, and its registry filled, only once.
+    declared = AuditTools(None if tools is None else load_tools(tools))
     report = AuditReport(tuple(policies))
     jobs = list(_jobs([os.fspath(path) for path in paths], format_name, report))
     total = sum(job.bytes for job in jobs)
     workers = os.cpu_count() or 1 if workers is None else workers
     alone = workers < 2 or len(jobs) < 2 or total < _WORTH_PROCESSES
-    audited = _here(jobs, tools, policies) if alone else _spread(jobs, tools, policies, workers)
+    audited = _here(jobs, declared, policies) if alone else _spread(jobs, tools, policies, workers)
     done, lines, path = 0, 0, ""
     for job, part, read_lines in audited:
         # Ranges of one file come in order, and count their lines from where they start.
@@ -157,11 +157,10 @@ _UNKNOWN_FORMAT = "is in no format known here; name it with --from, or see the R
 
 
 def _here(
-    jobs: Sequence[_Job], tools: str | None, policies: Sequence[str]
+    jobs: Sequence[_Job], tools: AuditTools, policies: Sequence[str]
 ) -> Iterator[tuple[_Job, AuditReport, int]]:
-    declared = AuditTools(None if tools is None else load_tools(tools))
     for job in jobs:
-        yield (job, *_audit(job, declared, policies))
+        yield (job, *_audit(job, tools, policies))
 
 
 _Done = tuple[AuditReport, int]

@@ -21,7 +21,6 @@ _LARGEST = 2**63 - 1
 # Per-tool counts of a run, in a table of their own.
 COUNTS = ("executed", "replayed", "joined", "refused")
 
-Statement = tuple[str, Sequence[Any]]
 Store = Callable[[sqlite3.Connection], None]
 T = TypeVar("T", RepeatEvent, GuardWarning, RunRecord)
 

@@ -252,6 +252,24 @@ def test_tools_are_declared_in_a_module(tmp_path: Path) -> None:
     assert ("read", "declared") == report.tools["get_order"].effect()
 
 
+def test_a_module_of_tools_is_run_once(tmp_path: Path) -> None:
+    """What it only puts into the default registry is found, though its names stay there."""
+    module = tmp_path / "made_tools.py"
+    module.write_text(
+        "from repeatguard_sdk import guarded_tool\n"
+        "def make():\n"
+        "    @guarded_tool(effect='live')\n"
+        "    def get_order_of_a_factory(id): ...\n"
+        "make()\n"
+        "with open(__file__ + '.log', 'a') as log: log.write('run ')\n",
+        encoding="utf-8",
+    )
+    line = run_line("a", "x", "x", tool="get_order_of_a_factory")
+    report = audit_files([write(tmp_path / "runs.jsonl", line)], tools=str(module))
+    assert ("live", "declared") == report.tools["get_order_of_a_factory"].effect()
+    assert "run " == Path(f"{module}.log").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
