@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,9 +17,11 @@ from repeatguard_sdk._run import Run
 from repeatguard_sdk._scope import active, mark_stop
 from repeatguard_sdk._types import MISSING, Effect
 from repeatguard_sdk.events import Event, EventSink
-from repeatguard_sdk.integrations._call_ids import CallIds
+from repeatguard_sdk.integrations._call_ids import ids_of
 from repeatguard_sdk.integrations._records import Known, Records, check_effects
 from repeatguard_sdk.integrations._tool_call import ToolCall
+
+_numbers = itertools.count(1)
 
 Delivery = Literal["result", "messages"]
 
@@ -68,8 +71,7 @@ class Conversation:
         self.run: Run = self._opened() if self.owns_run else here
         self._take(self.run)
         self._users: int | None = None
-        self._ids = CallIds()
-        self._turns = 0
+        self._number, self._turns = next(_numbers), 0
 
     def _opened(self) -> Run:
         settings = self._settings
@@ -153,7 +155,7 @@ class Conversation:
 
     def recall(self, past: Iterable[PastCall]) -> None:
         """Count calls of the history as made, oldest first, and execute nothing."""
-        self.run.recall(self._ids.told_apart(past))
+        self.run.recall(ids_of(self.run).told_apart(past, self._number))
 
     def user_message(self) -> None:
         """Say that the user spoke; a run of ours that had ended makes place for the next."""
@@ -186,7 +188,7 @@ class Conversation:
             self.run,
             name,
             arguments,
-            self._ids.of(call_id, self._turns),
+            ids_of(self.run).of(call_id, self._number, self._turns),
             known,
             queued=self._settings.deliver == "messages",
             control_flow=self._settings.control_flow,

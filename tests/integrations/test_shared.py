@@ -390,6 +390,18 @@ def test_an_id_of_an_earlier_response_is_another_call(desk: Desk) -> None:
     conversation.close()
 
 
+def test_an_id_of_an_earlier_conversation_of_the_run_is_another_call(desk: Desk) -> None:
+    """The run of a host may last for several: what the user asks for once more is looked up anew."""
+    with Run(registry=desk.registry):
+        for _ in range(2):
+            conversation = Conversation(desk.settings)
+            known = conversation.known("look_up", desk.look_up)
+            conversation.next_turn(users=1)
+            call = conversation.call("look_up", {"word": "a"}, "call_0", known)
+            call.guard(lambda: desk.look_up("a"))
+    assert ["a", "a"] == desk.ran
+
+
 def test_an_id_of_the_same_response_is_a_retry(desk: Desk) -> None:
     """The framework makes the call again, and it counts once."""
     conversation = Conversation(desk.settings)
