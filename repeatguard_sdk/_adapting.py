@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+from repeatguard_sdk._awaiting import call_awaited
 from repeatguard_sdk._hosted import HostedCall
 from repeatguard_sdk._named_calls import NamedCalls
 from repeatguard_sdk._observation import Observation
@@ -15,6 +16,34 @@ from repeatguard_sdk._registry import Tool
 
 class AdaptedCalls(NamedCalls):
     """The part of a run that lets a framework make the calls and end the loop."""
+
+    def call(
+        self,
+        tool: Tool,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Guard one call of a tool; the arguments reach `function` as given."""
+        return self._path.call(tool, function, args, kwargs)
+
+    def acall(
+        self,
+        tool: Tool,
+        function: Callable[..., Awaitable[Any]],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Awaitable[Any]:
+        """Guard one call of a coroutine tool; as `call`."""
+        return call_awaited(self._path, tool, function, args, kwargs)
+
+    def passed_by(self, tool: Tool) -> None:
+        """Take note of a call that was let through: another tool made it, or the run has ended."""
+        self._path.passed_by(tool)
+
+    def world_moved(self) -> None:
+        """Take note of changes that a run inside of this one saw."""
+        self._path.world_moved()
 
     def govern(self, *, control_flow: Iterable[type[BaseException]] = ()) -> None:
         """Hand the end of the loop to an adapter: from here on no call leaves the block by a signal.
@@ -28,9 +57,9 @@ class AdaptedCalls(NamedCalls):
                 such as a wait for an approval; a call that ends so counts for nothing.
         """
         self._check_open("govern")
-        self._signals = False
-        new = [kind for kind in control_flow if kind not in self._control_flow]
-        self._control_flow = (*self._control_flow, *new)
+        self._teller.signals = False
+        new = [kind for kind in control_flow if kind not in self._path.control_flow]
+        self._path.control_flow = (*self._path.control_flow, *new)
 
     def offer(self, tools: Iterable[Tool]) -> None:
         """Tell which tools the model is given at present; the options are made of them.
@@ -66,11 +95,11 @@ class AdaptedCalls(NamedCalls):
             calls: what came of each call since the user last spoke, oldest first.
         """
         self._check_open("recall")
-        self._recalling = True
+        self._teller.recalling = True
         try:
             recall(self, calls)
         finally:
-            self._recalling = False
+            self._teller.recalling = False
 
     def bypassed(self, tool: str, fix: str) -> None:
         """Warn, once a tool, that its calls do not go through its guard.
@@ -83,4 +112,4 @@ class AdaptedCalls(NamedCalls):
 
     def requeue(self, observations: Iterable[Observation]) -> None:
         """Let observations wait in `observations` after all: they had no place beside their call."""
-        self._queue.extend(observations)
+        self._teller.requeue(observations)

@@ -36,7 +36,7 @@ class Finding:
 
 
 @functools.cache
-def repeated(count: int, *, failed: bool) -> Finding:
+def repeated(count: int, failed: bool) -> Finding:
     """Return the finding about an equal call; a value, so that most of them are one."""
     return Finding(kind="repeat", count=count, cause=identical_cause(failed=failed))
 

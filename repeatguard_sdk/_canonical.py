@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeGuard, cast
 
 from repeatguard_sdk._encode import encode, record_fields
-from repeatguard_sdk._types import is_tuple
+from repeatguard_sdk._types import TEXT_LIMIT, is_tuple
 from repeatguard_sdk._walk import class_of, digested, fold_text, plain, text_digest, type_name
 
 __all__ = [
@@ -27,8 +27,6 @@ __all__ = [
     "veiled",
 ]
 
-# Up to here a text is kept as it is; a longer one by its digest, so that a key stays small.
-TEXT_LIMIT = 256
 _TOKEN_LIMIT = 64
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 _NONE = type(None)

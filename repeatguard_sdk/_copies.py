@@ -9,11 +9,10 @@ import enum
 import sys
 import types
 import uuid
-from typing import Any, Generic, TypeVar
+from typing import Any, Final
 
-from repeatguard_sdk._types import is_collection, is_mapping
-
-T = TypeVar("T")
+from repeatguard_sdk._compiling import mypyc_attr
+from repeatguard_sdk._types import TEXT_LIMIT, is_collection, is_mapping
 
 _PLAIN = frozenset(
     {
@@ -35,13 +34,18 @@ _PLAIN = frozenset(
     }
 )
 _MAX_DEPTH = 100
+# The bytes of a short text are estimated, to half or twice what it takes: most calls return one, its
+# place in the ledger takes more, and asking each costs more than all that is kept of it.
+TEXT_HEAD: Final = 64
+LETTER: Final = 2
 
 
 class _TooBig(Exception):
     """The value passed its byte budget while it was measured."""
 
 
-class Stored(Generic[T]):
+@mypyc_attr(acyclic=True)
+class Stored:
     """A result kept for a replay.
 
     Attributes:
@@ -52,17 +56,17 @@ class Stored(Generic[T]):
 
     __slots__ = ("plain", "size", "value")
 
-    def __init__(self, value: T, size: int, plain: bool) -> None:
+    def __init__(self, value: Any, size: int, plain: bool) -> None:
         self.value = value
         self.size = size
         self.plain = plain
 
-    def deliver(self) -> T:
+    def deliver(self) -> Any:
         """Return the value for a receiver who may change it."""
         return self.value if self.plain else _copy(self.value, 0)
 
 
-def store(value: T, limit: int) -> Stored[T] | None:
+def store(value: Any, limit: int) -> Stored | None:
     """Keep a copy of `value`, or `None` when it is larger than `limit` bytes or cannot be copied."""
     if type(value) is str:
         size = plain_size(value)
@@ -79,7 +83,14 @@ def store(value: T, limit: int) -> Stored[T] | None:
 
 def plain_size(value: Any) -> int:
     """Return the bytes of a plain value that is shared, not copied."""
+    if type(value) is str and len(value) <= TEXT_LIMIT:
+        return TEXT_HEAD + LETTER * len(value)
     return sys.getsizeof(value)
+
+
+def longest_short_text(limit: int) -> int:
+    """Return how long a text may be to be kept as it is, where a result may have `limit` bytes."""
+    return min(TEXT_LIMIT, (limit - TEXT_HEAD) // LETTER)
 
 
 def _is_plain(value: Any, depth: int) -> bool:

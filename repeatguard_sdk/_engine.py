@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding
 from repeatguard_sdk._copies import store
-from repeatguard_sdk._entry import Entry, First, ToolState
+from repeatguard_sdk._entry import Begun, Entry, KnownTool, ToolState
 from repeatguard_sdk._flight import Landing, land
 from repeatguard_sdk._identity import Identity, identify
 from repeatguard_sdk._joining import (
@@ -20,6 +19,8 @@ from repeatguard_sdk._joining import (
     take_off,
 )
 from repeatguard_sdk._ledger import Ledger
+from repeatguard_sdk._locking import new_lock
+from repeatguard_sdk._meeting import meet
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._settling import Settled, failure, record, success
@@ -57,12 +58,11 @@ class Engine:
         ledger.max_entries = policy.max_entries
         # Protects the ledger and `ended`; held for the few lines of an admission or a
         # settlement, never while a tool, a sink or a user's callable runs.
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.ended: Admission | None = None
         self.ended_after = 0  # calls by then; a model that goes on makes more
         self.finished = False
-        # The tools whose first calls may take the short way of `FirstCalls`.
-        self.plain: dict[Tool, ToolState] = {}
+        self.known: dict[Tool, KnownTool] = {}
         self.chain = Chain()
         self.watch = StateWatch()
         self._forced_mode: Mode | None = forced_mode
@@ -124,33 +124,18 @@ class Engine:
         return call
 
     def state_of(self, tool: Tool) -> ToolState:
-        """Return the state of a tool; from here on its first calls may take the short way."""
-        known = self.plain.get(tool)
-        if known is not None:
-            return known
-        spec = tool.spec
-        # A module that is loaded again makes the same tools; a factory makes others each time.
-        owner: Hashable = tool if "<locals>" in spec.origin else spec.origin
-        state = self.ledger.state(spec.name, owner, changes=spec.effect in CHANGING_EFFECTS)
-        if self._is_plain(spec):
-            self.plain[tool] = state
-        return state
+        """Return the state of a tool; called under the lock."""
+        known = self.known.get(tool)
+        return self._meet(tool).state if known is None else known.state
 
-    def _is_plain(self, spec: ToolSpec) -> bool:
-        """Tell whether first calls of a tool may take the short way of `FirstCalls`.
+    def meet(self, tool: Tool) -> KnownTool:
+        """Take note of a tool that the run has not met so far."""
+        with self.lock:
+            return self._meet(tool)
 
-        The others answer from what is known, end the task, or look at what lies between.
-        """
-        policy = self.policy
-        return (
-            self.mode_of(spec) == "enforce"
-            and spec.effect in ("read", "write", "unknown")
-            and not spec.repeatable
-            and spec.max_calls is None
-            and policy.folds == "suspect"
-            and policy.advice is None
-            and not policy.whole_run
-        )
+    def _meet(self, tool: Tool) -> KnownTool:
+        known = self.known[tool] = meet(tool, self.ledger, self.policy, self.mode_of(tool.spec))
+        return known
 
     def number(self, tool: Tool, state: ToolState) -> Admission:
         """Begin the record of a call."""
@@ -257,10 +242,13 @@ class Engine:
             take_off(call, entry, ledger)
 
     def promote(
-        self, first: First, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, begun: Begun, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Admission:
         """Give a first call that turned out to be of interest an admission of its own."""
-        state, key, number, (epoch, turn, _, drift) = first
+        known, key, first = begun
+        state: ToolState = known.state
+        number: int = first.number
+        epoch, turn, _, drift = first.stamp
         call = Admission(tool, state, number, turn, epoch, "enforce")
         call.drift = drift
         call.args, call.kwargs, call.key, call.executed = args, kwargs, key, True

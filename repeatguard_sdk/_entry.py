@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, NamedTuple, TypeGuard
+from collections.abc import Callable, Hashable
+from typing import Any, Final, NamedTuple, TypeGuard
 
+from repeatguard_sdk._compiling import mypyc_attr
 from repeatguard_sdk._copies import Stored, plain_size
 from repeatguard_sdk._flight import Flight
-from repeatguard_sdk._types import MISSING
+from repeatguard_sdk._types import MISSING, Effect
+from repeatguard_sdk.exceptions import RepeatedFailure
 
 
 class Entry:
@@ -56,7 +58,7 @@ class Entry:
     noted: bool = False
     retries: int = 0
     generation: int = 0
-    stored: Stored[Any] | None = None
+    stored: Stored | None = None
     flight: Flight | None = None
 
     def __init__(self, tool: str, key: Hashable, number: int) -> None:
@@ -65,14 +67,35 @@ class Entry:
         self.number = number
 
 
-# A call made once, with a result, is a plain tuple: a run may make a million of them.
-# Its parts: number, stamp, token, and the value, a `Stored` of it, or `MISSING`; a short text is its
-# own token, and is there once.
-Once = tuple[int, "Stamp", Hashable] | tuple[int, "Stamp", Hashable, Any]
-# While it runs it is another one: its state, key, number and stamp.
-First = tuple["ToolState", Hashable, int, "Stamp"]
 # Epoch, turn, generation and drift: when a call was made. All calls of one moment share one.
-Stamp = tuple[int, int, int, int]
+Stamp = tuple[int, ...]
+
+
+TAKEN: Final = object()
+
+
+# The collector need not look into a million of them: none refers to a run.
+@mypyc_attr(acyclic=True)
+class FirstCall:
+    """A call of a key not seen before: it runs, and then it was made once, with a result.
+
+    A run may make a million of them: this is all it keeps of each.
+
+    Attributes:
+        number: which call it is.
+        stamp: when it was made.
+        token: identity of its result; `None` while it runs.
+        kept: the result, a `Stored` of it, or `MISSING`; a short text is its own token. `TAKEN` where
+            the ledger has an entry of the key instead, or has forgotten it.
+    """
+
+    __slots__ = ("kept", "number", "stamp", "token")
+
+    def __init__(self, number: int, stamp: Stamp) -> None:
+        self.number = number
+        self.stamp = stamp
+        self.token: Hashable = None
+        self.kept: Any = MISSING
 
 
 class Delivered(NamedTuple):
@@ -91,7 +114,7 @@ class Delivered(NamedTuple):
     key: Hashable
     turn: int
     failures: int
-    stored: Stored[Any] | None
+    stored: Stored | None
     error: BaseException | None
     call: int
 
@@ -156,7 +179,7 @@ class ToolState:
         self.name = name
         self.owner = owner
         self.changes = changes
-        self.once: dict[Hashable, Any] = {}
+        self.once: dict[Hashable, FirstCall] = {}
         self.entries: dict[Hashable, Entry] = {}
         self.aliases: dict[Hashable, tuple[Entry, int]] = {}
         self.results: dict[Hashable, Any] = {}
@@ -215,6 +238,8 @@ class ToolState:
 
     def forget(self) -> None:
         """Forget calls and rows; what was executed stays counted."""
+        for first in self.once.values():
+            first.kept = TAKEN
         self.once.clear()
         self.entries.clear()
         self.aliases.clear()
@@ -225,9 +250,39 @@ class ToolState:
         self.denied = False
 
 
-def is_made(known: Once | First) -> TypeGuard[Once]:
-    """Tell a call that was made from one that is running."""
-    return type(known[0]) is int
+class KnownTool:
+    """A tool that a run has met, as its calls are begun.
+
+    Attributes:
+        state: what the run knows of the tool.
+        short: whether its first calls may take the short way.
+        key: makes a call's key.
+        effect: what a call of it may do.
+        longest: letters of a text that is kept as it is; -1 if no result is, for its parts count apart.
+        usual: whether the tool does not say itself which results found nothing.
+    """
+
+    __slots__ = ("effect", "key", "longest", "short", "state", "usual")
+
+    def __init__(
+        self,
+        state: ToolState,
+        effect: Effect,
+        key: Callable[..., tuple[Hashable, ...]],
+        longest: int,
+        usual: bool,
+        short: bool,
+    ) -> None:
+        self.state = state
+        self.short = short
+        self.effect: Effect = effect
+        self.key = key
+        self.longest = longest
+        self.usual = usual
+
+
+# A first call while it runs: its `KnownTool`, its key and its `FirstCall`.
+Begun = tuple[Any, ...]
 
 
 def size_of(value: Any) -> int:
@@ -235,33 +290,38 @@ def size_of(value: Any) -> int:
     return value.size if _is_stored(value) else plain_size(value)
 
 
-def _as_stored(value: Any) -> Stored[Any]:
+def _as_stored(value: Any) -> Stored:
     return value if _is_stored(value) else Stored(value, plain_size(value), True)
 
 
-def _is_stored(value: Any) -> TypeGuard[Stored[Any]]:
+def _is_stored(value: Any) -> TypeGuard[Stored]:
     return isinstance(value, Stored)
 
 
-def entry_of(state: ToolState, key: Hashable, known: Any) -> Entry:
+def entry_of(state: ToolState, key: Hashable, known: FirstCall) -> Entry:
     """Make the entry of a call that was made once, or that runs for the first time."""
-    if not is_made(known):
-        _, _, number, stamp = known
-        entry = Entry(state.name, key, number)
-        entry.flight = state.flights[number] = Flight(stamp[0], stamp[3])
+    entry = Entry(state.name, key, known.number)
+    epoch, turn, generation, drift = known.stamp
+    if known.token is None:
+        entry.flight = state.flights[known.number] = Flight(epoch, drift)
         return entry
-    return entry_of_once(state, key, known)
-
-
-def entry_of_once(state: ToolState, key: Hashable, known: Once) -> Entry:
-    """Make the entry of a call that was made once."""
-    entry = Entry(state.name, key, known[0])
-    entry.epoch, entry.turn, entry.generation, entry.drift = known[1]
-    entry.turn_epoch, entry.first_turn = entry.epoch, entry.turn
-    entry.first_call = entry.last_call = known[0]
+    entry.epoch = entry.turn_epoch = epoch
+    entry.turn = entry.first_turn = turn
+    entry.generation, entry.drift = generation, drift
+    entry.first_call = entry.last_call = known.number
     entry.count = entry.total = 1
-    entry.token, entry.seen = known[2], True
-    value: Any = known[-1]
-    if value is not MISSING:
-        entry.stored = _as_stored(value)
+    entry.token, entry.seen = known.token, True
+    if known.kept is not MISSING:
+        entry.stored = _as_stored(known.kept)
     return entry
+
+
+def result_of(entry: Entry | None) -> Any:
+    """Return what is kept of an entry's outcome, for a preview only."""
+    if entry is None or not entry.seen:
+        return MISSING
+    if entry.failed:
+        # A stand-in for an error, or for a refusal, is its text: its own name says nothing.
+        error = entry.error
+        return str(error) if isinstance(error, RepeatedFailure) else error
+    return entry.stored.value if entry.stored is not None else MISSING

@@ -1,6 +1,6 @@
 """The short way of the common call: a key not seen before, whose result is unlike any other.
 
-It allocates two tuples where the full way makes an admission and an entry, and gives up as soon as
+It makes one small record where the full way makes an admission and an entry, and gives up as soon as
 anything is of interest: the full way then sees the call as if it had come there at once. What is
 written out here for speed (the lock, the ring, the search for suspects) is named where it stands
 in full. A second equal call is answered here where nothing parts it from the first: the questions
@@ -10,15 +10,16 @@ of `Engine.admit` in one place, and then the same replay.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._canonical import TEXT_LIMIT, comparable
-from repeatguard_sdk._copies import store
+from repeatguard_sdk._canonical import comparable
+from repeatguard_sdk._copies import LETTER, TEXT_HEAD, store
 from repeatguard_sdk._engine import Engine
-from repeatguard_sdk._entry import First, Once, ToolState, entry_of_once, is_made
+from repeatguard_sdk._entry import TAKEN, Begun, FirstCall, KnownTool, entry_of
 from repeatguard_sdk._identity import Identity, identity_of
 from repeatguard_sdk._registry import Tool
+from repeatguard_sdk._reporting import Reporter
 from repeatguard_sdk._scope import call_ids
 from repeatguard_sdk._settling import TRIM_EVERY, suspect
 from repeatguard_sdk._types import MISSING
@@ -26,9 +27,8 @@ from repeatguard_sdk._withholding import withhold
 from repeatguard_sdk.detectors.repeat import Step
 from repeatguard_sdk.detectors.same_outcome import TELLING, found_nothing
 
-_REPLAY = Step("replay", 2)
-# Bytes of a letter at most, and letters that the head of a text takes the place of.
-_LARGEST_LETTER, _LETTERS_OF_HEAD = 4, 19
+_call_id: Final = call_ids.get
+_REPLAY: Final = Step("replay", 2)
 
 
 class FirstCalls:
@@ -36,53 +36,68 @@ class FirstCalls:
 
     Args:
         engine: the run's; it tells which tools may take the short way.
+        reporter: knows whether the next call may tell what followed an intervention: that is seen on
+            the full way only.
     """
 
-    __slots__ = ("_engine", "_ledger", "_limit", "_lock", "_plain", "_replays", "_short")
+    __slots__ = (
+        "_engine",
+        "_known",
+        "_ladder",
+        "_ledger",
+        "_limit",
+        "_lock",
+        "_policy",
+        "_replays",
+        "_reporter",
+    )
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, reporter: Reporter) -> None:
         self._engine = engine
         self._ledger = engine.ledger
         self._lock = engine.lock
-        self._plain = engine.plain
+        self._known = engine.known
+        self._reporter = reporter
+        self._policy = engine.policy
         self._limit = engine.policy.max_result_bytes
-        # Texts that are kept as they are, whatever their letters take: any policy but an odd one has
-        # room for each of them.
-        self._short = min(TEXT_LIMIT, self._limit // _LARGEST_LETTER - _LETTERS_OF_HEAD)
-        ladder = engine.policy.known_effects
+        ladder = self._ladder = engine.policy.known_effects
         self._replays = ladder.withhold == 2 and ladder.exit != 2
 
     def begin(
         self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> First | Admission | Identity | None:
+    ) -> Begun | Admission | Identity | None:
         """Admit a first call, or answer a second one.
 
         Returns:
             What to settle it with, or a call that has its answer. For one that the full way has to
             look at: its identity, or `None` if that is not known yet, as for a call with an id.
         """
-        state = self._plain.get(tool)
-        if state is None or call_ids.get() is not None:
+        known = self._known.get(tool)
+        if known is None:
+            known = self._engine.meet(tool)
+        if not known.short or _call_id() is not None or self._reporter.following.waits:
             return None
+        key_of = known.key
         try:
-            key = tool.keys.key(*args, **kwargs)
+            key = key_of(*args, **kwargs)
             if type(key) is not tuple:
                 # Its texts are folded, and its arguments shown, as they are before the call.
                 return identity_of(tool, key, args, kwargs)
         except Exception:
             # No identity, arguments that do not fit, a fault: the full way knows what to say.
             return None
-        ledger, entries, aliases = self._ledger, state.entries, state.aliases
+        ledger, state = self._ledger, known.state
+        entries, aliases = state.entries, state.aliases
         with self._lock:
             # Both are empty in most runs, and to ask that takes less than to hash the key.
             if (entries and key in entries) or (aliases and key in aliases) or self._engine.ended:
                 return Identity(key)
             number = ledger.calls + 1
-            first: First = (state, key, number, ledger.stamp)
-            known: First | Once = state.once.setdefault(key, first)
-            if known is not first:
+            first = FirstCall(number, ledger.stamp)
+            there = state.once.setdefault(key, first)
+            if there is not first:
                 try:
-                    call = self._replay(tool, state, known, args, kwargs, key)
+                    call = self._replay(tool, known, there, args, kwargs, key)
                 except Exception:
                     call = None  # As in `settle`; nothing was counted yet.
                 return Identity(key) if call is None else call
@@ -90,13 +105,13 @@ class FirstCalls:
             state.executed += 1
             if state.changes:
                 ledger.changing_in_flight += 1
-        return first
+        return known, key, first
 
     def _replay(
         self,
         tool: Tool,
-        state: ToolState,
-        known: First | Once,
+        known: KnownTool,
+        first: FirstCall,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         key: Hashable,
@@ -106,58 +121,59 @@ class FirstCalls:
         Which is where the ladder holds another step than a replay, the result is not there, or
         anything lies between the two that may part them, or join them in one turn.
         """
-        if not (self._replays and is_made(known)) or known[-1] is MISSING:
+        if not self._replays or first.kept is MISSING:
             return None
-        ledger, effect = self._ledger, tool.spec.effect
-        epoch, turn, generation, drift = known[1]
+        ledger, effect = self._ledger, known.effect
+        epoch, turn, generation, drift = first.stamp
         if epoch != ledger.epoch or generation != ledger.generation or effect == "unknown":
             return None
         if (ledger.turns_marked and turn == ledger.turn) or (
             drift != ledger.drift and effect == "read"
         ):
             return None
-        number = ledger.calls + 1
+        number, state = ledger.calls + 1, known.state
         call = Admission(tool, state, number, ledger.turn, epoch, "enforce")
         call.args, call.kwargs, call.key, call.drift = args, kwargs, key, ledger.drift
         del state.once[key]
-        call.entry = state.entries[key] = entry = entry_of_once(state, key, known)
+        call.entry = state.entries[key] = entry = entry_of(state, key, first)
         call.count = 2
-        policy = self._engine.policy
-        withhold(ledger, policy, call, entry, _REPLAY, policy.known_effects)
+        withhold(ledger, self._policy, call, entry, _REPLAY, self._ladder)
         ledger.calls = number
         if call.decision == "exit":
             # A cycle, of which this call completes a lap.
             self._engine.end(call)
         return call
 
-    def settle(self, first: First, tool: Tool, result: Any) -> bool:
+    def settle(self, begun: Begun, tool: Tool, result: Any) -> bool:
         """Record the result of a first call; false where the full way has to look."""
+        known: KnownTool = begun[0]
+        first: FirstCall = begun[2]
+        key = begun[1]
         try:
-            spec = tool.spec
             token: Hashable
-            if type(result) is str and len(result) <= self._short and not spec.volatile:
+            kept: Any
+            if type(result) is str and len(result) <= known.longest:
                 token = kept = result
-                # What `getsizeof` says of a text.
-                size = result.__sizeof__()
-                may_be_nothing = result[:1] not in TELLING or spec.empty is not MISSING
-                if may_be_nothing and found_nothing(result, spec):
+                size = TEXT_HEAD + LETTER * len(result)
+                may_be_nothing = result[:1] not in TELLING or not known.usual
+                if may_be_nothing and found_nothing(result, tool.spec):
                     return False
             else:
+                spec = tool.spec
                 token = comparable(result, spec.volatile)
                 kept, size = self._keep(result)
                 if token is None or found_nothing(result, spec):
                     return False
-            state, key, number, stamp = first
-            ledger, once = self._ledger, state.once
+            ledger, state = self._ledger, known.state
             with self._lock:
-                if once.get(key) is not first or state.failures or state.empties:
+                if first.kept is TAKEN or state.failures or state.empties:
                     return False
                 if state.changes:
                     ledger.changing_in_flight -= 1
                     # A success of a write, or a new answer of an unknown tool.
-                    ledger.open_epoch(hard=spec.effect == "write")
-                    stamp = (ledger.epoch, *stamp[1:])
-                elif stamp[0] == ledger.epoch:
+                    ledger.open_epoch(hard=known.effect == "write")
+                    first.stamp = (ledger.epoch, *first.stamp[1:])
+                elif first.stamp[0] == ledger.epoch:
                     # As `suspect` does where no call of this epoch had this result.
                     is_new = (
                         state.results_epoch == ledger.epoch
@@ -165,16 +181,11 @@ class FirstCalls:
                     )
                     if not is_new and suspect(ledger, state, tool.keys, key, token):
                         return False
-                once[key] = (
-                    (number, stamp, token) if kept is token else (number, stamp, token, kept)
-                )
+                first.token, first.kept = token, kept
                 state.has_spoken = ledger.progressed = True
+                number = first.number
                 state.found_call = state.found_entry = ledger.previous = number
-                ring = ledger.ring
-                if ring.quiet:
-                    ring.pairs.append((number, token, state.name))
-                else:
-                    ring.append_new(number, token, state.name)
+                ledger.ring.append_new(number, token, state.name)
                 ledger.stored_bytes += size
                 if ledger.stored_bytes > ledger.max_stored_bytes:
                     ledger.shrink()

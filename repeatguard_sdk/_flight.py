@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +16,7 @@ class Landing(NamedTuple):
 
     how: Literal["ok", "error", "abandoned"]
     value: Any = None
-    stored: Stored[Any] | None = None
+    stored: Stored | None = None
 
     def deliver(self) -> Any:
         """Return the result for one waiter, as its own copy where a copy can be made."""
@@ -76,19 +75,3 @@ def land(waiters: list[Future[Landing]], landing: Landing) -> None:
     for waiter in waiters:
         if waiter.set_running_or_notify_cancel():
             waiter.set_result(landing)
-
-
-async def wait_for(waiter: Future[Landing]) -> Landing:
-    """Wait for a landing without blocking the event loop, under asyncio or trio.
-
-    The waiter's future is its own: cancelling the wait leaves the owner and the others alone.
-    """
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_run():
-        # A thread waits, for a future of the standard library wakes no task of trio's.
-        landing: Landing = await trio.to_thread.run_sync(waiter.result, abandon_on_cancel=True)
-        return landing
-    # Imported here, for it costs as much as the rest of the package, and is there when it is needed.
-    import asyncio
-
-    return await asyncio.wrap_future(waiter)

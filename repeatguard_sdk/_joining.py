@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any, Literal
+from typing import Literal
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._copies import Stored
@@ -172,7 +172,7 @@ def remember_id(
     ledger: Ledger,
     call: Admission,
     *,
-    stored: Stored[Any] | None = None,
+    stored: Stored | None = None,
     error: BaseException | None = None,
     failed: bool = False,
 ) -> None:

@@ -13,7 +13,16 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from repeatguard_sdk._copies import Stored
-from repeatguard_sdk._entry import Delivered, Entry, Stamp, ToolState, entry_of, is_made, size_of
+from repeatguard_sdk._entry import (
+    TAKEN,
+    Delivered,
+    Entry,
+    FirstCall,
+    Stamp,
+    ToolState,
+    entry_of,
+    size_of,
+)
 from repeatguard_sdk._ring import PairRing
 from repeatguard_sdk._types import CHANGING_EFFECTS, MISSING, Effect
 
@@ -77,7 +86,7 @@ class Ledger:
         return state
 
     def find(self, state: ToolState, key: Hashable) -> Entry | None:
-        """Return the entry of a key; what was a plain tuple so far becomes one."""
+        """Return the entry of a key; a first call becomes one."""
         alias = state.aliases.get(key)
         if alias is not None:
             if alias[1] == self.epoch:
@@ -89,6 +98,7 @@ class Ledger:
             known = state.once.pop(key, None)
             if known is not None:
                 entry = state.entries[key] = entry_of(state, key, known)
+                known.kept = TAKEN
         return entry
 
     def add(self, state: ToolState, key: Hashable, number: int) -> Entry:
@@ -141,7 +151,7 @@ class Ledger:
         self.previous = 0
         self.stored_bytes = 0
 
-    def keep(self, entry: Entry, stored: Stored[Any] | None) -> None:
+    def keep(self, entry: Entry, stored: Stored | None) -> None:
         """Keep an entry's result, within the budget of the run."""
         if entry.stored is not None:
             self.stored_bytes -= entry.stored.size
@@ -176,7 +186,7 @@ class Ledger:
         share = 1 - 0.75 * self.max_entries / kept
         for state in self.tools.values():
             for key in list(itertools.islice(state.once, int(len(state.once) * share))):
-                if is_made(state.once[key]):
+                if state.once[key].token is not None:
                     self._drop(state, key)
                     del state.once[key]
             for key in list(itertools.islice(state.entries, int(len(state.entries) * share))):
@@ -190,8 +200,8 @@ class Ledger:
     def _holders(self) -> Iterator[tuple[int, ToolState, Hashable]]:
         for state in self.tools.values():
             for key, once in state.once.items():
-                if is_made(once) and once[-1] is not MISSING:
-                    yield once[0], state, key
+                if once.kept is not MISSING:
+                    yield once.number, state, key
             for key, entry in state.entries.items():
                 if entry.stored is not None:
                     yield entry.last_call, state, key
@@ -199,9 +209,9 @@ class Ledger:
     def _drop(self, state: ToolState, key: Hashable) -> None:
         once = state.once.get(key)
         if once is not None:
-            if once[-1] is not MISSING:
-                self.stored_bytes -= size_of(once[-1])
-            state.once[key] = (*once[:3], MISSING)
+            if once.kept is not MISSING:
+                self.stored_bytes -= size_of(once.kept)
+                once.kept = MISSING
             return
         entry = state.entries[key]
         if entry.stored is not None:
@@ -210,11 +220,11 @@ class Ledger:
 
     def newest(self, limit: int) -> list[Entry]:
         """Return the newest distinct calls that have an outcome, in the order they were made."""
-        found: dict[int, tuple[ToolState, Hashable, Any]] = {}
+        found: dict[int, tuple[ToolState, Hashable, Entry | FirstCall]] = {}
         for state in self.tools.values():
             for key, once in state.once.items():
-                if is_made(once):
-                    found[once[0]] = (state, key, once)
+                if once.token is not None:
+                    found[once.number] = (state, key, once)
             for key, entry in state.entries.items():
                 if entry.seen:
                     found[entry.number] = (state, key, entry)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._calling import CallPath
 from repeatguard_sdk._dispatch import Ready, as_mapping, prepare
+from repeatguard_sdk._engine import Engine
 from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._refusing import count_refused
+from repeatguard_sdk._reporting import Reporter
 from repeatguard_sdk._scope import dispatching
 from repeatguard_sdk._spec import find_record
-from repeatguard_sdk._telling import ended_text
+from repeatguard_sdk._telling import Teller, ended_text
+from repeatguard_sdk._toolset import Toolset
+from repeatguard_sdk._types import Deliver, OnStuck
 from repeatguard_sdk.exceptions import RunStateError
 
 NEW, OPEN, ENDED = "new", "open", "ended"
@@ -21,10 +26,37 @@ _BAD_STATE = {
 }
 
 
-class NamedCalls(CallPath):
-    """The part of a run that takes a model's tool calls as the model wrote them."""
+class NamedCalls:
+    """The part of a run that takes a model's tool calls as the model wrote them.
 
+    Args:
+        engine: decides and remembers.
+        reporter: tells the sink.
+        toolset: the tools by name.
+    """
+
+    # What its calls go through while its block is open.
+    guard: CallPath | None = None
     _state = NEW
+
+    def __init__(
+        self,
+        engine: Engine,
+        reporter: Reporter,
+        toolset: Toolset,
+        on_stuck: OnStuck,
+        deliver: Deliver,
+    ) -> None:
+        self._engine = engine
+        self._reporter = reporter
+        self._toolset = toolset
+        self._teller = Teller(self, engine, reporter, toolset, on_stuck, deliver)
+        self._path = CallPath(self, engine, reporter, self._teller)
+
+    @property
+    def guarding(self) -> bool:
+        """Whether its block is open."""
+        return self.guard is not None
 
     # -- calls that reached no tool ------------------------------------------------------------
 
@@ -49,17 +81,35 @@ class NamedCalls(CallPath):
         self._check_open("refused")
         record = None if isinstance(tool, str) else find_record(tool)
         name = tool if isinstance(tool, str) else record.spec.name if record else repr(tool)
-        found = self._toolset.find(name)
+        return self._count_refused(
+            name, as_mapping(arguments), reason, denied=denied, call_id=call_id
+        ).observation
+
+    def _count_refused(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        reason: str,
+        *,
+        denied: bool,
+        call_id: str | None,
+    ) -> Admission:
         call = count_refused(
-            self._engine, found, name, as_mapping(arguments), reason, denied=denied, call_id=call_id
+            self._engine,
+            self._toolset.find(name),
+            name,
+            arguments,
+            reason,
+            denied=denied,
+            call_id=call_id,
         )
-        self._last = call
+        self._path.last = call
         if self._reporter.following.waits:
             self._reporter.saw_call(call)
-        self._report(call)
+        self._teller.report(call)
         if call.ends_run:
-            self._leave()
-        return call.observation
+            self._path.leave()
+        return call
 
     def dispatch(
         self, name: str, arguments: Mapping[str, Any] | str | None, call_id: str | None = None
@@ -101,13 +151,17 @@ class NamedCalls(CallPath):
         ready = prepare(name, arguments, self._toolset.by_name())
         if isinstance(ready, Ready):
             return ready
-        observation = self.refused(name, ready.arguments, ready.reason, call_id=call_id)
-        ended = self._ended_outcome()
+        shown = name if isinstance(name, str) else repr(name)
+        call = self._count_refused(
+            shown, as_mapping(ready.arguments), ready.reason, denied=False, call_id=call_id
+        )
+        ended = self._teller.ended_outcome()
         if ended is not None:
             return ended_text(ended)
+        observation = call.observation
         if observation is None:
             return ready.reason
-        self._unqueue(observation)
+        self._teller.unqueue(call)
         return f"{ready.reason}\n\n{observation.text}"
 
     def _check_open(self, what: str) -> None:

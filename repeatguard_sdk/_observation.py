@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repeatguard_sdk._options import Option
 from repeatguard_sdk._text import DELIMITER, without_delimiter
@@ -29,7 +29,8 @@ class Observation:
     a hundred guarded calls.
 
     Args:
-        facts: what happened, or a function that tells it when it is asked for; asked once.
+        tell: tells what happened when it is asked for; asked once.
+        about: what it is asked about.
 
     Attributes:
         finding: what was found.
@@ -39,11 +40,12 @@ class Observation:
         first_call: number of the call that was repeated; 0 if there is none.
     """
 
-    __slots__ = ("_facts", "_written", "call", "count", "finding", "first_call", "tool")
+    __slots__ = ("_about", "_tell", "_written", "call", "count", "finding", "first_call", "tool")
 
     def __init__(
         self,
-        facts: Callable[[], ObservationFacts],
+        tell: Callable[[Any], ObservationFacts],
+        about: Any,
         *,
         finding: FindingKind,
         tool: str,
@@ -56,17 +58,18 @@ class Observation:
         self.call = call
         self.count = count
         self.first_call = first_call
-        self._facts: Callable[[], ObservationFacts] | None = facts
+        self._tell: Callable[[Any], ObservationFacts] | None = tell
+        self._about: Any = about
         self._written: _Written | None = None
 
     def _read(self) -> _Written:
         # In this order: another thread that writes it sets the one before it clears the other.
-        facts = self._facts
+        tell, about = self._tell, self._about
         written = self._written
-        if written is None and facts is not None:
+        if written is None and tell is not None:
             from repeatguard_sdk._wording import lists_options, wording  # As in `_speaking`.
 
-            told = facts()
+            told = tell(about)
             written = self._written = _Written(
                 options=told.options,
                 text=wording(told.for_rank("user")),
@@ -74,7 +77,7 @@ class Observation:
                 listed=lists_options(told),
             )
             # From here on it holds no argument and no result.
-            self._facts = None
+            self._tell = self._about = None
         assert written is not None
         return written
 
@@ -135,7 +138,8 @@ def write_observation(facts: ObservationFacts) -> Observation:
         facts: what happened.
     """
     observation = Observation(
-        lambda: facts,
+        lambda _: facts,
+        None,
         finding=facts.finding,
         tool=facts.tool,
         call=facts.call,

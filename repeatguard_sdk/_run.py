@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -86,8 +85,6 @@ class Run(AdaptedCalls):
         (3, True, 'exit')
     """
 
-    guarding = False
-
     def __init__(
         self,
         tools: Iterable[Any] | None = None,
@@ -126,6 +123,7 @@ class Run(AdaptedCalls):
             on_stuck,
             deliver,
         )
+        self._on_stuck = on_stuck
         self._slots: dict[str, Slot] = {}
         self._state = NEW
         self.outer: Any = None
@@ -140,7 +138,7 @@ class Run(AdaptedCalls):
             raise RunStateError(msg)
         self._memory.take()
         self._state = OPEN
-        self.guarding = True
+        self.guard = self._path
         self._reporter.start()
         self._epoch_before = self._engine.ledger.epoch
         self._token = open_block(self)
@@ -155,7 +153,7 @@ class Run(AdaptedCalls):
         return self._close(error, _WAIT_FOR_SINK)
 
     def _close(self, error: BaseException | None, wait: float) -> bool:
-        self.guarding = False
+        self.guard = None
         self._state = ENDED
         self._memory.release()
         close_block(self, self._token)
@@ -210,13 +208,12 @@ class Run(AdaptedCalls):
         if self._reporter.following.waits:
             self._reporter.following.saw_turn()
         found = open_turn(self._engine, state, names)
-        self._watch_what_follows()
         if state is not MISSING and not self._reporter.clock_warned:
             clocks = clocks_in(self._engine, state, names)
             if clocks:
                 self._reporter.warn_clock(clocks)
         if found is not None:
-            self._report(found)
+            self._teller.report(found)
         self._leave_if_ended()
         return None if found is None else found.observation
 
@@ -271,9 +268,8 @@ class Run(AdaptedCalls):
         found = review(self._engine, draft, self._slots)
         if found is None:
             return None
-        self._report(found)
-        if found.observation is not None:
-            self._unqueue(found.observation)
+        self._teller.report(found)
+        self._teller.unqueue(found)
         return found.observation
 
     # -- what the host asks --------------------------------------------------------------------
@@ -297,7 +293,7 @@ class Run(AdaptedCalls):
     def outcome(self) -> Outcome | None:
         """How the run ended; `None` while it goes on."""
         if self._outcome is None and self._engine.ended is not None:
-            self._outcome = self._ended_outcome()
+            self._outcome = self._teller.ended_outcome()
         return self._outcome
 
     @property
@@ -308,7 +304,7 @@ class Run(AdaptedCalls):
     @property
     def last_decision(self) -> CallDecision | None:
         """What became of the newest call."""
-        last = self._last
+        last = self._path.last
         if isinstance(last, tuple):
             return first_decision(last)
         return None if last is None else last.freeze()
@@ -336,11 +332,7 @@ class Run(AdaptedCalls):
 
     def observations(self) -> list[Observation]:
         """Drain the observations that are waiting."""
-        drained: list[Observation] = []
-        with contextlib.suppress(IndexError):  # empty, or emptied by another thread meanwhile
-            while True:
-                drained.append(self._queue.popleft())
-        return drained
+        return self._teller.drain()
 
     def messages(self, provider: str, *, role: str | None = None) -> list[dict[str, Any]]:
         """Drain the observations as messages to put after all results of the turn.
@@ -366,7 +358,7 @@ class Run(AdaptedCalls):
 
     def _leave_if_ended(self) -> None:
         if self._engine.ended is not None:
-            self._leave()
+            self._path.leave()
 
     def _tell_outer(self) -> None:
         """Tell the run around this one that the world changed: counts do not meet, but they share it."""

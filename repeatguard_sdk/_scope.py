@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextvars import ContextVar, Token
 from typing import Any
 
-# A run whose block is open, or the mark of a guarded tool's body: `guarding` tells them apart.
+# A run whose block is open, or the mark of a guarded tool's body: only the former has a `guard`.
 active: ContextVar[Any] = ContextVar("repeatguard_run", default=None)
 
 # The id of the tool call being dispatched, where a host or an adapter knows it.
@@ -17,11 +17,11 @@ call_ids: ContextVar[str | None] = ContextVar("repeatguard_call_id", default=Non
 class Inside:
     """The mark of a guarded tool's body; it leads back to its run."""
 
-    __slots__ = ("guarding", "run")
+    __slots__ = ("guard", "run")
 
     def __init__(self, run: Any) -> None:
         self.run = run
-        self.guarding = False
+        self.guard = None
 
     def passed_by(self, tool: Any) -> None:
         """Tell the run of a tool that was called by a tool: it is not counted, but may change things."""
@@ -46,7 +46,7 @@ def close_block(run: Any, token: Token[str | None]) -> None:
     """
     if active.get() is run:
         outer = run.outer
-        while outer is not None and not (outer.guarding or isinstance(outer, Inside)):
+        while outer is not None and not (outer.guard is not None or isinstance(outer, Inside)):
             outer = outer.outer
         active.set(outer)
     leave(call_ids, token)

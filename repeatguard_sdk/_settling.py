@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Final
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import Finding, repeated
@@ -30,7 +30,7 @@ _FINDING_EFFECTS = frozenset({"read", "ask", "unknown"})
 
 _DIGITS = re.compile(r"\d+")
 # How often a run looks whether it remembers too many calls.
-TRIM_EVERY = 1_024
+TRIM_EVERY: Final = 1_024
 
 
 class Settled:
@@ -43,7 +43,7 @@ class Settled:
         *,
         token: Hashable,
         failed: bool,
-        stored: Stored[Any] | None = None,
+        stored: Stored | None = None,
         error: BaseException | None = None,
         empty: bool = False,
         blank: bool = False,
@@ -331,11 +331,11 @@ def _look_at_count(policy: Policy, call: Admission, entry: Entry, outcome: Settl
         if call.mode != "enforce" and call.count > ladder.exit:
             return
         if not call.fact:
-            call.finding = repeated(call.count, failed=outcome.failed)
+            call.finding = repeated(call.count, outcome.failed)
     elif ladder.note is not None and call.count >= ladder.note:
         entry.noted = True
         if not call.fact:
-            call.finding = repeated(call.count, failed=outcome.failed)
+            call.finding = repeated(call.count, outcome.failed)
 
 
 def pair_token(token: Hashable, *, failed: bool) -> Hashable:

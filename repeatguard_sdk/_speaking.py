@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._call import Finding, TriedCall
+from repeatguard_sdk._call import TriedCall
 from repeatguard_sdk._copies import store
-from repeatguard_sdk._entry import Entry
+from repeatguard_sdk._entry import Entry, result_of
 from repeatguard_sdk._ledger import Ledger
-from repeatguard_sdk._observation import Observation
 from repeatguard_sdk._options import Option, OptionsView, build_options
 from repeatguard_sdk._outcome import LoopStart, Outcome
 from repeatguard_sdk._policy import Policy
@@ -19,7 +17,6 @@ from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._spec import ToolSpec
 from repeatguard_sdk._text import arguments_preview, quote
 from repeatguard_sdk._types import MISSING, KeyKind, Reason, is_tuple
-from repeatguard_sdk.exceptions import RepeatedFailure
 
 if TYPE_CHECKING:
     from repeatguard_sdk._wording import ObservationFacts
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
 _ANSWERING = frozenset({"read", "unknown", "live"})
 _PREVIEW = 200
 _MAX_TRIED = 50
-# What the row of outcomes is said of that all unknown names share.
-_NAMELESS = "tools that do not exist"
 _FACT_BYTES = 1_000_000
 
 
@@ -81,105 +76,78 @@ def _answers(
     return tuple((name, number) for number, name in sorted(found))
 
 
-def observe(
-    call: Admission,
-    view: Callable[[Admission], OptionsView],
-    policy: Policy,
-    *,
-    result: Any,
-    known: Any,
-    answered: int,
-    on_fault: Callable[[Tool, Exception], None],
-) -> Observation:
-    """Make the observation about a call; it is written when it is read.
+class Speaker(Protocol):
+    """Who an observation asks, when it is read, what to say.
+
+    Attributes:
+        policy: how it is said.
+    """
+
+    policy: Policy
+
+    def view(self, call: Admission) -> OptionsView:
+        """Return what is open at that moment, which is when the model is about to read."""
+        ...
+
+    def fault(self, tool: Tool, error: Exception) -> None:
+        """Hear that the policy's own order of options failed; the default one is used then."""
+
+
+def note_facts(call: Admission, *, answered: int) -> None:
+    """Note with a call what its observation will be made of; most are never read, or even made.
 
     Args:
-        view: tells what is open when it is asked, which is when the model is about to read.
-        result: what is kept of the first result, or the error.
-        known: the fact that answered a question.
-        answered: number of the call that fact is from; 0 if the host told it.
-        on_fault: told if the policy's own order of options fails; the default one is used then.
+        answered: number of the call that the fact is from which answers it; 0 if the host told it.
     """
-    finding, entry = call.finding, call.entry
-    assert finding is not None
-    first_call = 0 if entry is None else entry.first_call
+    entry = call.entry
+    if entry is not None:
+        call.first_call, call.first_failed = entry.first_call, entry.failed
     if call.fact:
-        first_call = answered
-    name = call.tool.spec.name
-    if finding.kind == "same_outcome" and not call.state.name:
-        name = _NAMELESS
-    # The arguments of a call that came to its tool are the guard's own, and can wait.
-    given = None if call.executed or call.value is not MISSING else call.arguments()
-    failed = entry is not None and entry.failed
-    tell = functools.partial(
-        _facts,
-        call,
-        finding,
-        name,
-        given,
-        first_call,
-        failed,
-        result,
-        known,
-        policy,
-        view,
-        on_fault,
-    )
-    return Observation(
-        tell,
-        finding=finding.kind,
-        tool=name,
-        call=call.number,
-        count=finding.count,
-        first_call=first_call,
-    )
+        call.first_call = answered
+    if not call.executed and call.value is MISSING:
+        # The arguments of a call that came to its tool are the guard's own, and can wait.
+        call.given = call.arguments()
 
 
-def _facts(
-    call: Admission,
-    finding: Finding,
-    name: str,
-    arguments: Mapping[str, Any] | None,
-    first_call: int,
-    failed: bool,
-    result: Any,
-    known: Any,
-    policy: Policy,
-    view: Callable[[Admission], OptionsView],
-    on_fault: Callable[[Tool, Exception], None],
-) -> ObservationFacts:
+def facts_about(speaker: Speaker, call: Admission) -> ObservationFacts:
     """Return what an observation is written from, when it is read."""
     # Imported here: most observations are never read.
     from repeatguard_sdk._wording import ObservationFacts
 
-    options = build_options(view(call))
-    if policy.options is not None:
-        try:
-            options = _reordered(policy.options, options)
-        except Exception as fault:
-            on_fault(call.tool, fault)
+    finding, policy = call.finding, speaker.policy
+    assert finding is not None
     live = policy.live.note
     return ObservationFacts(
         finding=finding.kind,
-        tool=name,
-        effect=call.tool.spec.effect,
-        arguments=call.arguments() if arguments is None else arguments,
+        tool=call.name_for(finding),
+        effect=call.effect,
+        arguments=call.arguments() if call.given is None else call.given,
         call=call.number,
         count=finding.count,
-        first_call=first_call,
+        first_call=call.first_call,
         decision="execute" if call.executed else call.decision,
-        failed=failed,
+        failed=call.first_failed,
         # Failures that differ: to quote one would say they were the same.
-        result=MISSING if finding.cause == "failures" else result,
+        result=MISSING if finding.cause == "failures" else call.kept,
         cycle=finding.tools,
         budget=call.budget,
         reason=call.reason,
         slot=call.fact,
-        known=known,
-        options=options,
+        known=call.known,
+        options=_options(speaker, call),
         style=policy.style,
-        brief=call.tool.spec.effect == "live" and live is not None and call.count > live,
+        brief=call.effect == "live" and live is not None and call.count > live,
     )
+
+
+def _options(speaker: Speaker, call: Admission) -> tuple[Option, ...]:
+    options = build_options(speaker.view(call))
+    if speaker.policy.options is not None:
+        try:
+            options = _reordered(speaker.policy.options, options)
+        except Exception as fault:
+            speaker.fault(call.tool, fault)
+    return options
 
 
 def _reordered(order: Callable[[Any], Any], options: tuple[Option, ...]) -> tuple[Option, ...]:
@@ -192,17 +160,6 @@ def _reordered(order: Callable[[Any], Any], options: tuple[Option, ...]) -> tupl
         )
         raise TypeError(msg)
     return chosen
-
-
-def result_of(entry: Entry | None) -> Any:
-    """Return what is kept of an entry's outcome, for a preview only."""
-    if entry is None or not entry.seen:
-        return MISSING
-    if entry.failed:
-        # A stand-in for an error, or for a refusal, is its text: its own name says nothing.
-        error = entry.error
-        return str(error) if isinstance(error, RepeatedFailure) else error
-    return entry.stored.value if entry.stored is not None else MISSING
 
 
 def facts_of(ledger: Ledger) -> dict[str, Any]:

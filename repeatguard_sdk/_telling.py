@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections import deque
-from collections.abc import MutableSequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
-from repeatguard_sdk._admission import Admission
+from repeatguard_sdk._admission import UNREAD, Admission
 from repeatguard_sdk._engine import Engine
+from repeatguard_sdk._entry import result_of
 from repeatguard_sdk._hosted import hosted_calls
 from repeatguard_sdk._observation import Observation, append_to_result
 from repeatguard_sdk._options import OptionsView
 from repeatguard_sdk._outcome import Outcome
+from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._reporting import Reporter
-from repeatguard_sdk._scope import StuckSignal
-from repeatguard_sdk._speaking import observe, options_view, result_of, stuck_outcome
+from repeatguard_sdk._speaking import facts_about, note_facts, options_view, stuck_outcome
 from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._types import MISSING, Deliver, OnStuck, Reason
 
+_hosted_call: Final = hosted_calls.get
 _MAX_WAITING = 1_000
 ENDED_TEXT = "This task has ended: nothing more is run."
 
@@ -27,129 +31,152 @@ def ended_text(outcome: Outcome) -> str:
     return f"{ENDED_TEXT}\n{outcome.summary}"
 
 
-class Telling:
-    """The part of a run that speaks of its calls.
+class Teller:
+    """Says what there is to say of the calls of one run.
 
     Args:
+        run: the run, as a framework's call names the one it is guarded by.
         engine: decides and remembers.
         reporter: tells the sink.
         toolset: the tools the options are made of.
+
+    Attributes:
+        signals: whether the exit leaves the block by a signal; an adapter ends its framework's loop
+            instead.
+        recalling: whether past calls are counted: they were said, and reported, when they were made.
     """
 
     def __init__(
         self,
+        run: Any,
         engine: Engine,
         reporter: Reporter,
         toolset: Toolset,
         on_stuck: OnStuck,
         deliver: Deliver,
     ) -> None:
+        self._run = run
         self._engine = engine
+        self.policy = engine.policy
+        style = engine.policy.style
+        self._style = style if isinstance(style, str) else "custom"
         self._reporter = reporter
         self._toolset = toolset
-        self._on_stuck = on_stuck
-        # Whether the exit leaves the block by a signal; an adapter ends its framework's loop instead.
-        self._signals = on_stuck != "flag"
-        self._recalling = False
         self._deliver = deliver
-        # Bounded: a host that never asks for them must not pay for them for ever.
-        self._queue: deque[Observation] = deque(maxlen=_MAX_WAITING)
-        self._newest: Observation | None = None
+        self._tell = functools.partial(facts_about, self)
+        self.signals = on_stuck != "flag"
+        self.recalling = False
+        # Calls of which there is something to say, and what had no place beside its call. Bounded: a
+        # host that never asks for them must not pay for them for ever.
+        self._queue: deque[Admission | Observation] = deque(maxlen=_MAX_WAITING)
+        self._newest: Admission | None = None
 
-    def _say(self, sentence: str) -> str:
+    def say(self, sentence: str) -> str:
         """Answer with a sentence of ours; an adapter must not take it for the tool's result."""
-        here = hosted_calls.get()
-        if here is not None and here.run is self:
+        here = _hosted_call()
+        if here is not None and here.run is self._run:
             here.spoken = sentence
         return sentence
 
-    def _with_note(self, call: Admission, result: Any) -> Any:
+    def with_note(self, call: Admission, result: Any) -> Any:
         """Append the observation to a text result, if that is how they are delivered."""
-        if call.observation is None or self._deliver != "result" or type(result) is not str:
+        if call.tell is None or self._deliver != "result" or type(result) is not str:
             return result
-        if not self._unqueue(call.observation):
+        observation = call.observation
+        if observation is None or not self.unqueue(call):
             return result
-        return append_to_result(result, call.observation)
+        return append_to_result(result, observation)
 
-    def _unqueue(self, observation: Observation) -> bool:
+    def _queue_up(self, call: Admission) -> None:
+        """Let an observation wait: with the framework's call that it is about, if there is one."""
+        here = _hosted_call()
+        if here is None or here.run is not self._run or here.observations is None:
+            self._queue.append(call)
+        else:
+            here.observations.append(call.observation)
+
+    def unqueue(self, call: Admission) -> bool:
         """Take an observation that is delivered otherwise; false if another thread drained it.
 
         Saying it twice would only teach the model to repeat.
         """
+        here = _hosted_call()
         try:
-            self._waiting().remove(observation)
+            if here is None or here.run is not self._run or here.observations is None:
+                self._queue.remove(call)
+            else:
+                here.observations.remove(call.observation)
         except (ValueError, IndexError):
             return False
         return True
 
-    def _waiting(self) -> MutableSequence[Observation]:
-        """Return where observations wait: with the framework's call they are about, if there is one."""
-        here = hosted_calls.get()
-        if here is None or here.run is not self or here.observations is None:
-            return self._queue
-        return here.observations
+    def requeue(self, observations: Iterable[Observation]) -> None:
+        """Let observations wait here that had no place beside their call."""
+        self._queue.extend(observations)
 
-    def _report(self, call: Admission) -> None:
+    def drain(self) -> list[Observation]:
+        """Take all observations that wait."""
+        drained: list[Observation] = []
+        with contextlib.suppress(IndexError):  # empty, or emptied by another thread meanwhile
+            while True:
+                waiting = self._queue.popleft()
+                made = waiting.observation if isinstance(waiting, Admission) else waiting
+                if made is not None:
+                    drained.append(made)
+        return drained
+
+    def report(self, call: Admission) -> None:
         """Write the observation about a call and tell the sink."""
         if call.finding is None and call.would == call.decision:
             return
-        if self._recalling:
-            # It was said, and reported, when the call was made.
+        if self.recalling:
             return
         engine = self._engine
         speaks = call.finding is not None and not call.silent
         speaks = speaks and call.mode in ("enforce", "advise")
         # An exit speaks through its outcome, unless the model gets to read on.
-        if call.decision == "exit" and self._signals:
+        if call.decision == "exit" and self.signals:
             speaks = False
         if call.finding is None and call.would == "join":
             return
-        with engine.lock:
-            kept = result_of(call.entry)
+        if call.kept is UNREAD:
+            with engine.lock:
+                call.kept = result_of(call.entry)
         style = ""
         if speaks:
-            call.observation = self._newest = self._observe(call, kept)
-            self._waiting().append(call.observation)
-            chosen = engine.policy.style
-            style = chosen if isinstance(chosen, str) else "custom"
-        self._reporter.intervention(call, result=kept, style=style)
-        self._watch_what_follows()
+            self.say_of(call)
+            self._queue_up(call)
+            style = self._style
+        self._reporter.intervention(call, result=call.kept, style=style)
 
-    def _watch_what_follows(self) -> None:
-        """Keep calls off the short way, where nobody sees them, while a follow-up is awaited."""
-        if self._reporter.following.waits:
-            self._engine.plain.clear()
+    def say_of(self, call: Admission) -> None:
+        """Say that there is something to say of a call; the observation is made when it is read."""
+        if call.fact:
+            ledger = self._engine.ledger
+            call.known = ledger.known.get(call.fact, MISSING)
+            note_facts(call, answered=ledger.answered.get(call.fact, 0))
+        else:
+            note_facts(call, answered=0)
+        call.tell = self._tell
+        self._newest = call
 
-    def _observe(self, call: Admission, kept: Any) -> Observation:
-        ledger = self._engine.ledger
-        return observe(
-            call,
-            self._view,
-            self._engine.policy,
-            result=kept,
-            known=ledger.known.get(call.fact, MISSING),
-            answered=ledger.answered.get(call.fact, 0),
-            on_fault=self._reporter.fault,
-        )
+    def fault(self, tool: Tool, error: Exception) -> None:
+        """Take note that the guard itself went wrong."""
+        self._reporter.fault(tool, error)
 
-    def _view(self, call: Admission) -> OptionsView:
+    def view(self, call: Admission) -> OptionsView:
         """Return what is open to the model at this moment."""
         specs = self._toolset.specs()
         with self._engine.lock:
             return options_view(self._engine.ledger, call, specs)
 
-    def _leave(self) -> None:
-        """Leave the run's block, unless that has to wait or is not wanted."""
-        if self._signals and self._engine.may_leave():
-            raise StuckSignal.of(self)
-
-    def _ended_outcome(self) -> Outcome | None:
+    def ended_outcome(self) -> Outcome | None:
         """Return the outcome of a run that a call ended."""
         engine = self._engine
         call = engine.ended
         if call is None:
             return None
-        newest = self._newest
+        newest = None if self._newest is None else self._newest.observation
         read = newest is not None and bool(newest.offered)
         still_open = () if newest is None else tuple(option.text for option in newest.options)
         with engine.lock:

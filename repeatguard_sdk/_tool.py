@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import wrapt
 
+from repeatguard_sdk._guarding import guarded_call, without_receiver
 from repeatguard_sdk._key import compile_key
 from repeatguard_sdk._portable import is_async, raw_function
 from repeatguard_sdk._registry import Registry, Tool, default_registry
@@ -156,41 +157,19 @@ def spec_of(obj: Any) -> ToolSpec | None:
 # -- the way of a call ---------------------------------------------------------------------------
 
 
-def _call(tool: Tool, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    run = active.get()
-    if run is None:
-        return wrapped(*args, **kwargs)
-    if not run.guarding:
-        try:
-            return wrapped(*args, **kwargs)
-        finally:
-            run.passed_by(tool)
-    if instance is None and args and tool.spec.receiver is not None:
-        wrapped, args = _bound(wrapped, args)
-    return run.call(tool, wrapped, args, kwargs)
-
-
-async def _acall(tool: Tool, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+async def _guarded_acall(tool: Tool, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Call a coroutine tool through the run that is active here, if there is one."""
     run = active.get()
     if run is None:
         return await wrapped(*args, **kwargs)
-    if not run.guarding:
+    if run.guard is None:
         try:
             return await wrapped(*args, **kwargs)
         finally:
             run.passed_by(tool)
     if instance is None and args and tool.spec.receiver is not None:
-        wrapped, args = _bound(wrapped, args)
+        wrapped, args = without_receiver(wrapped, args)
     return await run.acall(tool, wrapped, args, kwargs)
-
-
-def _bound(wrapped: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Take the receiver out of the arguments, for it is no part of the key.
-
-    It comes as an argument when `classmethod` is the outer decorator on Python 3.13, when a
-    framework calls the function of a method, and from code rebuilt out of one.
-    """
-    return functools.partial(wrapped, args[0]), args[1:]
 
 
 # -- the guard as an object ----------------------------------------------------------------------
@@ -206,7 +185,7 @@ def _stand_in(tool: Tool, raw: Any) -> Any | None:
     if not isinstance(raw, types.FunctionType):
         return None
     repeatguard_record = tool
-    call, acall = _call, _acall
+    call, acall = guarded_call, _guarded_acall
 
     def sync_template(*args: Any, **kwargs: Any) -> Any:
         return call(repeatguard_record, raw, None, args, kwargs)
@@ -323,7 +302,9 @@ class _Guarded(_FunctionWrapper):
 
     def __init__(self, fn: Any, tool: Tool) -> None:
         # A partial of a module function, not a method: no cycle from the proxy to itself.
-        super().__init__(fn, functools.partial(_acall if tool.is_async else _call, tool))
+        super().__init__(
+            fn, functools.partial(_guarded_acall if tool.is_async else guarded_call, tool)
+        )
         self._self_repeatguard = tool
         self._self_stand_in = _stand_in(tool, raw_function(fn))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, TypeGuard, get_args
+from typing import Any, Final, Literal, TypeGuard, get_args
 
 Effect = Literal["read", "write", "live", "ask", "bookkeeping", "final", "unknown"]
 RuleName = Literal["exact", "space", "text", "id", "money", "path", "ignore"]
@@ -26,6 +26,9 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 # Effects of which a call may have changed the world.
 CHANGING_EFFECTS = frozenset({"write", "final", "unknown"})
 
+# Up to here a text is kept as it is; a longer one by its digest, so that a key stays small.
+TEXT_LIMIT: Final = 256
+
 
 class KeyKind(enum.Enum):
     """The first part of a key that is not a tool's plain arguments; no argument equals it."""
@@ -44,7 +47,7 @@ class Missing(enum.Enum):
         return "MISSING"
 
 
-MISSING = Missing.MISSING
+MISSING: Final = Missing.MISSING
 
 
 # `isinstance` alone leaves the parts of what it finds without a type.

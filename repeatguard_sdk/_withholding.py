@@ -9,7 +9,7 @@ from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import BUDGET_SPENT, Finding, repeated
 from repeatguard_sdk._canonical import comparable
 from repeatguard_sdk._copies import store
-from repeatguard_sdk._entry import Entry
+from repeatguard_sdk._entry import Entry, result_of
 from repeatguard_sdk._joining import answer_from
 from repeatguard_sdk._ladder import Ladder
 from repeatguard_sdk._ledger import Ledger
@@ -31,21 +31,23 @@ def withhold(
     Returns:
         False where there is no answer to give: a read whose result was not kept runs again.
     """
-    spec = call.tool.spec
+    effect, position = call.effect, step.position
     if not answer_from(call, entry) and step.decision == "replay":
-        if spec.effect not in ("write", "final"):
+        if effect not in ("write", "final"):
             return False
         # A write is never run twice in one epoch, whatever became of its receipt.
-        step = Step("refuse", step.position)
-    entry.count = step.position
+        step = Step("refuse", position)
+    entry.count = position
     entry.total += 1
     entry.turn, entry.turn_epoch, entry.last_call = ledger.turn, ledger.epoch, call.number
     entry.noted = True
-    call.silent = ladder.note is None or step.position < ladder.note
+    note = ladder.note
+    call.silent = note is None or position < note
     call.decision = call.would = step.decision
-    call.finding = repeated(step.position, failed=entry.failed)
+    call.finding = repeated(position, entry.failed)
+    call.kept = result_of(entry)
     ledger.previous = entry.number
-    if spec.effect != "bookkeeping" and not entry.transient:
+    if effect != "bookkeeping" and not entry.transient:
         token = pair_token(entry.token, failed=entry.failed)
         add_pair(ledger, policy, call, entry, token)
     _count_withheld(ledger, call)

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from builds import interpreted_only
+from repeatguard_sdk._firsts import FirstCalls
 from repeatguard_sdk._ladder import Ladder
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Registry
@@ -348,6 +350,7 @@ def test_killed_owners_do_not_disturb_their_waiters() -> None:
     assert 1200 - sum(ran.values()) == record.joined.get("get", 0)
 
 
+@interpreted_only
 @pytest.mark.parametrize("where", ["engine", "firsts"])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_fault_of_the_guard_leaves_no_waiter_behind(
@@ -378,7 +381,7 @@ def test_a_fault_of_the_guard_leaves_no_waiter_behind(
             go.clear()
             entered.clear()
             done.clear()
-            monkeypatch.setattr(run, "_settle_first", lambda *_: False)
+            monkeypatch.setattr(FirstCalls, "settle", lambda *_: False)
         for name in ("settle", "settle_error"):
             monkeypatch.setattr(run._engine, name, fault)
         bound, before = run.bind(write), run.calls

@@ -324,9 +324,9 @@ def test_ring_keeps_no_more_than_its_longest_lap() -> None:
     ring = PairRing()
     for number in range(1000):
         ring.append(number, "x", "tool")
-    assert len(ring.pairs) == PERIODS[-1]
+    assert len(ring.newest(PERIODS[-1])) == PERIODS[-1]
     ring.clear()
-    assert list(ring.pairs) == []
+    assert ring.newest(PERIODS[-1]) == []
     assert completed(ring) is None
 
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from repeatguard_sdk._calling import CallPath
+from builds import interpreted_only
 from repeatguard_sdk._ladder import Ladder
 from repeatguard_sdk._outcome import Outcome
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Registry
 from repeatguard_sdk._run import Run
 from repeatguard_sdk._scope import StuckSignal
+from repeatguard_sdk._telling import Teller
 from repeatguard_sdk._tool import guarded_tool
 from repeatguard_sdk.events import MemorySink
 from repeatguard_sdk.exceptions import RunStateError, StuckError
@@ -399,19 +400,20 @@ def test_a_cancelled_write_lets_the_exit_go(desk: Desk) -> None:
     assert (True, 4) == (run.stuck, run.calls)
 
 
+@interpreted_only
 def test_a_fault_of_the_guard_does_not_hold_the_exit_back(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A write that landed before the guard failed is in flight no longer."""
     reports = iter(range(1_000))
-    report = CallPath._report
+    report = Teller.report
 
-    def faulty(path: CallPath, call: Any) -> None:
+    def faulty(teller: Teller, call: Any) -> None:
         if next(reports) == 1:
             raise OSError("the report failed")
-        report(path, call)
+        report(teller, call)
 
-    monkeypatch.setattr(CallPath, "_report", faulty)
+    monkeypatch.setattr(Teller, "report", faulty)
 
     @guarded_tool(registry=desk.registry, effect="write")
     def refuse(key: str) -> str:

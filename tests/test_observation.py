@@ -243,11 +243,12 @@ def test_an_observation_is_written_once_and_only_when_it_is_read() -> None:
     """Most are never read; what was read stays as it was, whatever happens later."""
     asked: list[int] = []
 
-    def facts() -> ObservationFacts:
+    def facts(about: object) -> ObservationFacts:
+        assert about == "it"
         asked.append(1)
         return ObservationFacts(finding="repeat", tool="track", call=len(asked), first_call=1)
 
-    observation = Observation(facts, finding="repeat", tool="track", call=2, count=2)
+    observation = Observation(facts, "it", finding="repeat", tool="track", call=2, count=2)
     assert "track" in repr(observation)
     assert asked == []
     assert observation.text == observation.text

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from builds import interpreted_only
 from repeatguard_sdk import CallDecision, Policy, Registry, Run, default_registry, guarded_tool
+from repeatguard_sdk._firsts import FirstCalls
 from repeatguard_sdk.events import GuardWarning, MemorySink, RunRecord
 from repeatguard_sdk.testing import PlayedCall, is_transient_text, play, scripted_error
 
@@ -468,7 +470,8 @@ def test_a_fault_reaches_no_caller_of_dispatch(fault: str) -> None:
             assert "do not fit" in run.dispatch("look_up", {})
 
 
-def test_a_fault_before_a_call_lets_it_through() -> None:
+@interpreted_only
+def test_a_fault_before_a_call_lets_it_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tool runs unguarded, once for each call, and one warning says so."""
     ran: list[str] = []
 
@@ -479,6 +482,7 @@ def test_a_fault_before_a_call_lets_it_through() -> None:
 
     sink = MemorySink()
     with Run([look_up], events=sink) as run:
+        monkeypatch.setattr(FirstCalls, "begin", lambda *_: None)
         run._engine.admit = _raise  # type: ignore[method-assign]
         assert [look_up("a") for _ in range(4)] == ["answer"] * 4
     assert ran == ["a"] * 4
@@ -488,9 +492,12 @@ def test_a_fault_before_a_call_lets_it_through() -> None:
     assert run.outcome.reason == "completed"
 
 
+@interpreted_only
 @pytest.mark.parametrize("effect", ["read", "write", "unknown"])
 @pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
-def test_a_fault_after_a_call_keeps_what_it_came_to(effect: Any, fails: bool) -> None:
+def test_a_fault_after_a_call_keeps_what_it_came_to(
+    effect: Any, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The tool's result or error arrives, and the run can still end."""
 
     @guarded_tool(registry=Registry(), effect=effect)
@@ -501,6 +508,7 @@ def test_a_fault_after_a_call_keeps_what_it_came_to(effect: Any, fails: bool) ->
 
     sink = MemorySink()
     with Run([look_up], events=sink) as run:
+        monkeypatch.setattr(FirstCalls, "settle", lambda *_: False)
         name = "settle_error" if fails else "settle"
         good = getattr(run._engine, name)
         setattr(run._engine, name, _raise)
@@ -522,6 +530,7 @@ def test_a_fault_after_a_call_keeps_what_it_came_to(effect: Any, fails: bool) ->
     assert run.stuck
 
 
+@interpreted_only
 def test_a_fault_leaves_no_one_waiting() -> None:
     """A call that joined the one whose settlement failed takes over."""
     ran = []

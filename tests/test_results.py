@@ -8,7 +8,6 @@ import copy
 import dataclasses
 import json
 import subprocess
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ import pydantic
 import pytest
 
 from repeatguard_sdk import Ladder, Policy, Registry, Run, guarded_tool
+from repeatguard_sdk._copies import plain_size
 from repeatguard_sdk.events import MemorySink
 from repeatguard_sdk.exceptions import RepeatedFailure
 
@@ -738,6 +738,21 @@ def test_the_oldest_calls_are_forgotten_past_a_limit() -> None:
     assert ran[-1] == "k1"
 
 
+@pytest.mark.parametrize(
+    "result",
+    ["in transit", "x" * 1_000, 7, {"status": "new"}, ["a", {"b": 1}], ("a", 1), Parcel("P-1")],
+    ids=["text", "long text", "number", "dict", "list", "tuple", "instance"],
+)
+def test_a_first_result_takes_the_short_way(result: Any) -> None:
+    """Were it not for this, a fault there would not show: the full way does the same, only slower."""
+    tool = Tool(lambda: result)
+    with Run([tool.call]) as run:
+        tool.call("a")
+        assert isinstance(run._path.last, tuple)
+        state = run._engine.ledger.tools["fetch"]
+        assert [("a",)] == list(state.once)
+
+
 def test_what_is_forgotten_is_no_longer_charged() -> None:
     """The bytes of forgotten results are free for new ones."""
 
@@ -750,9 +765,9 @@ def test_what_is_forgotten_is_no_longer_charged() -> None:
             look(f"k{number}")
         ledger = run._engine.ledger
         state = ledger.tools["look"]
-        kept = [once[-1] for once in state.once.values()]
+        kept = [once.kept for once in state.once.values()]
         kept += [entry.stored.value for entry in state.entries.values() if entry.stored]
-        assert ledger.stored_bytes == sum(map(sys.getsizeof, kept))
+        assert ledger.stored_bytes == sum(map(plain_size, kept))
 
 
 @pytest.mark.parametrize("size", [1, 11, 100, 255])

@@ -29,7 +29,7 @@ class FakeRun:
     """Notes each call that reaches it as a run would key it, then lets it through."""
 
     def __init__(self) -> None:
-        self.guarding = True
+        self.guard: FakeRun | None = self
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
     def passed_by(self, tool: Any) -> None:
@@ -209,7 +209,7 @@ def test_inside_a_run(fn: Any, name: str, prefix: str) -> None:
 def test_under_a_mark_that_does_not_guard(fn: Any, name: str, prefix: str) -> None:
     """Inside the body of another tool, and after the run's end, nothing is counted."""
     run = FakeRun()
-    run.guarding = False
+    run.guard = None
     with run.open():
         assert f"{prefix}a 5" == outcome(fn, "a")
     assert [] == run.calls

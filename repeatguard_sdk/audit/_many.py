@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 
 from repeatguard_sdk._policy import Policy
-from repeatguard_sdk.audit._audit import Prepared
 from repeatguard_sdk.audit._declared import load_tools
 from repeatguard_sdk.audit._files import STDIN, Documents, Range, ranges
+from repeatguard_sdk.audit._prepared import Prepared
 from repeatguard_sdk.audit._recorded import Fault, RecordedRun
 from repeatguard_sdk.audit._tally import AuditReport
 from repeatguard_sdk.audit._tools import AuditTools

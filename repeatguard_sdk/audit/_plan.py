@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk._registry import Tool
@@ -30,7 +30,7 @@ _BYTES = 8
 Steps = Sequence[RecordedCall | Happening]
 
 
-class PlannedCall(NamedTuple):
+class PlannedCall:
     """One call as it is walked.
 
     Attributes:
@@ -42,13 +42,25 @@ class PlannedCall(NamedTuple):
         alone: whether it differs from all others of its tool.
     """
 
-    number: int
-    tool: Tool
-    arguments: Mapping[str, Any] | str
-    result: Any
-    error: str | None
-    recorded: RecordedCall
-    alone: bool
+    __slots__ = ("alone", "arguments", "error", "number", "recorded", "result", "tool")
+
+    def __init__(
+        self,
+        number: int,
+        tool: Tool,
+        arguments: Mapping[str, Any] | str,
+        result: Any,
+        error: str | None,
+        recorded: RecordedCall,
+        alone: bool,
+    ) -> None:
+        self.number = number
+        self.tool = tool
+        self.arguments = arguments
+        self.result = result
+        self.error = error
+        self.recorded = recorded
+        self.alone = alone
 
 
 PlannedStep = PlannedCall | Happening

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from repeatguard_sdk.audit._audit import RunAudit
 from repeatguard_sdk.audit._recorded import Fault
+from repeatguard_sdk.audit._run_audit import RunAudit
 from repeatguard_sdk.audit._walk import Verdict
 
 _MAX_FAULTS = 100

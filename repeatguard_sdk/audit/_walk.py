@@ -17,6 +17,7 @@ from repeatguard_sdk._reporting import Reporter
 from repeatguard_sdk._scope import call_ids
 from repeatguard_sdk._scripted import scripted_error
 from repeatguard_sdk._settling import success
+from repeatguard_sdk._telling import Teller
 from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._turning import open_turn
 from repeatguard_sdk._types import MISSING, Decision, FindingKind
@@ -51,7 +52,7 @@ class Verdict(NamedTuple):
     receipt: bool
 
 
-class Walk(CallPath):
+class Walk:
     """Takes the calls of one run in the place of their tools.
 
     Args:
@@ -62,7 +63,11 @@ class Walk(CallPath):
     def __init__(self, policy: Policy, shared_ids: frozenset[str]) -> None:
         reporter = Reporter("", None, lambda: 0.0)
         engine = Engine(policy, None, lambda tool, why: None, Ledger())
-        super().__init__(engine, reporter, Toolset(None, Registry()), "flag", "queue")
+        toolset = Toolset(None, Registry())
+        self._engine = engine
+        self._teller = Teller(self, engine, reporter, toolset, "flag", "queue")
+        self._path = CallPath(self, engine, reporter, self._teller)
+        self._firsts = self._path.firsts
         self._shared_ids = shared_ids
         self._turn: int | None = None
 
@@ -75,9 +80,6 @@ class Walk(CallPath):
 
     def verdicts(self, steps: Sequence[PlannedStep]) -> Iterator[Verdict]:
         """Yield a verdict for each call that would not just have been executed, up to the exit."""
-        for tool in {step.tool for step in steps if not isinstance(step, str)}:
-            # Or the first call of each would take the long way; most runs are short.
-            self._engine.state_of(tool)
         for step in steps:
             if isinstance(step, str):
                 self._happened(step)
@@ -86,7 +88,7 @@ class Walk(CallPath):
                 self._turn = step.recorded.turn
                 found = open_turn(self._engine, MISSING, ())
                 if found is not None:
-                    self._report(found)
+                    self._teller.report(found)
             admission = self._take(step)
             if admission is not None:
                 verdict = _judge(step, admission)
@@ -132,14 +134,14 @@ class Walk(CallPath):
                 call_ids.reset(token)
         identity: Identity | None = None
         if step.error is None and result is not MISSING:
-            first = self._begin(tool, (), arguments)
+            first = self._firsts.begin(tool, (), arguments)
             if isinstance(first, tuple):
-                if self._settle_first(first, tool, result):
+                if self._firsts.settle(first, tool, result):
                     return None
-                self._returned(first, tool, (), arguments, result)
+                self._path.returned(first, tool, (), arguments, result)
                 return self._newest_admission()
             if isinstance(first, Admission):
-                self._report(first)
+                self._teller.report(first)
                 return first
             identity = first
         return self._in_full(step, arguments, identity)
@@ -149,19 +151,19 @@ class Walk(CallPath):
     ) -> Admission | None:
         """Do as `call` does, with the outcome at hand: nothing is raised, nothing waits."""
         tool = step.tool
-        admission = self._admit(tool, (), arguments, None, identity)
+        admission = self._path.admit(tool, (), arguments, None, identity)
         if admission is None:
-            self.passed_by(tool)
+            self._path.passed_by(tool)
         elif not admission.executed:
             if admission.waiter is None:
-                self._report(admission)
+                self._teller.report(admission)
         elif step.error is not None:
-            self._failed(admission, scripted_error(step.error))
+            self._path.failed(admission, scripted_error(step.error))
         elif step.result is MISSING:
             # The transcript ends before it: as if it had been killed.
             self._engine.abandon(admission)
         else:
-            self._returned(admission, tool, (), arguments, step.result)
+            self._path.returned(admission, tool, (), arguments, step.result)
         return admission
 
     def _refused(self, step: PlannedCall) -> Admission:
@@ -176,11 +178,12 @@ class Walk(CallPath):
             denied=False,
             call_id=recorded.call_id,
         )
-        self._report(admission)
+        self._teller.report(admission)
         return admission
 
     def _newest_admission(self) -> Admission | None:
-        return None if isinstance(self._last, tuple) else self._last
+        last = self._path.last
+        return None if isinstance(last, tuple) else last
 
 
 def _judge(step: PlannedCall, call: Admission) -> Verdict | None:
@@ -195,7 +198,7 @@ def _judge(step: PlannedCall, call: Admission) -> Verdict | None:
         call.decision,
         None if finding is None else finding.kind,
         call.count if finding is None else finding.count,
-        call.observation is not None and call.decision != "exit",
+        call.tell is not None and call.decision != "exit",
         _differs(step, call),
         call.tool.spec.effect in ("write", "final"),
     )

@@ -37,7 +37,7 @@ def completed(ring: PairRing) -> Cycle | None:
             for shorter in range(1, period)
         ):
             continue
-        lap = list(ring.pairs)[-period:]
+        lap = ring.newest(period)
         if len({number for number, _, _ in lap}) > 1:
             return Cycle(period, run // period + 1, tuple(tool for _, _, tool in lap))
     return None

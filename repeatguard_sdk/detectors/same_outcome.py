@@ -7,7 +7,7 @@ import json
 import re
 import string
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from repeatguard_sdk._entry import ToolState
 from repeatguard_sdk._spec import ToolSpec
@@ -38,7 +38,7 @@ _HOLDS_NOTHING = re.compile(r"\[\s*\]|^\{\s*\}")
 # How a text that says "nothing" may begin: no, nothing, none, null, not, n/a, zero, 0, empty.
 _FIRST = frozenset("nNzZ0eE")
 # How most texts begin, and none that says "nothing".
-TELLING = frozenset(string.ascii_letters + string.digits) - _FIRST
+TELLING: Final = frozenset(string.ascii_letters + string.digits) - _FIRST
 
 
 @functools.cache
