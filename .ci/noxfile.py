@@ -58,7 +58,7 @@ VERIFIED = WORK / "verified.jsonl"
 nox.options.envdir = str(WORK)
 nox.options.error_on_missing_interpreters = True
 nox.options.error_on_external_run = True
-nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "neighbours"]
+nox.options.sessions = ["lint", "wheel", "typing", "tests", "lowest", "compiled", "neighbours"]
 nox.options.sessions += ["page", "ray", "examples", "instructions"]
 nox.options.sessions += [f"{name}_{age}" for name in ADAPTERS for age in ("newest", "oldest")]
 nox.options.sessions += ["verified"]
@@ -122,6 +122,24 @@ def _wheel(session: nox.Session) -> Path:
         session.run("python", "-m", "build", "--outdir", str(DIST), str(ROOT), silent=True)
         _built.extend(DIST.glob("*.whl"))
     return _built[0]
+
+
+_compiled: dict[str, Path] = {}
+
+
+def _compiled_wheel(session: nox.Session) -> Path:
+    """Return the wheel of the compiled build for the session's Python, made from the source archive."""
+    version = str(session.python)
+    if version not in _compiled:
+        _wheel(session)
+        (source,) = DIST.glob("*.tar.gz")
+        place = DIST / version
+        session.run(
+            *("python", "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(place), str(source)),
+            env={"HATCH_BUILD_HOOK_ENABLE_MYPYC": "1"},
+        )
+        (_compiled[version],) = place.glob("*.whl")
+    return _compiled[version]
 
 
 def _without_the_package(session: nox.Session) -> Path:
@@ -202,10 +220,18 @@ def lowest(session: nox.Session) -> None:
     _pytest(session)
 
 
+@nox.session(python=[VERSIONS[0], NEWEST])
+def compiled(session: nox.Session) -> None:
+    """Run the tests against the compiled build."""
+    session.install(f"{_compiled_wheel(session)}[tests]")
+    session.run("python", "-c", "from repeatguard_sdk._locking import COMPILED; assert COMPILED")
+    _pytest(session)
+
+
 @nox.session(python=NEWEST)
 def neighbours(session: nox.Session) -> None:
     """Run the tests that need real clients, tracers, trio, numpy or orjson; none is skipped."""
-    session.install(f"{_wheel(session)}[tests]", *NEIGHBOURS)
+    session.install(f"{_compiled_wheel(session)}[tests]", *NEIGHBOURS)
     session.chdir(_without_the_package(session))
     for module in NEIGHBOURS.values():
         # Where one is missing its tests would be skipped without a word.
@@ -271,8 +297,10 @@ def _adapter(session: nox.Session, name: str, age: str) -> None:
     """Hold one adapter to the contract, in an environment of its own, and run its example."""
     extra = name.replace("_", "-")
     wanted = _oldest(extra) if age == "oldest" else list(BESIDE.get(name, ()))
+    # The newest with the compiled build, the oldest with the other one.
+    wheel = _wheel(session) if age == "oldest" else _compiled_wheel(session)
     # Not all that the tests want: frameworks pin what they need of it.
-    session.install(f"{_wheel(session)}[{extra}]", *wanted, "hypothesis>=6.100", "pytest>=8.2")
+    session.install(f"{wheel}[{extra}]", *wanted, "hypothesis>=6.100", "pytest>=8.2")
     session.chdir(_without_the_package(session))
     if not _began:
         # What earlier runs of nox verified is not what this one did.

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 OURS = "repeatguard-sdk"
+INTERPRETED = "repeatguard-sdk-interpreted"
 FLOOR = "floor"
 WORKER = Path(__file__).with_name("peers") / "worker.py"
 
@@ -42,7 +44,8 @@ class Peer(NamedTuple):
 
 PEERS = [
     Peer(FLOOR, "", "wrapt, a ContextVar, the compiled key, a count: no guard"),
-    Peer(OURS, "", "`@guarded_tool(case_fold=...)` in `Run(tools)`"),
+    Peer(OURS, "", "`@guarded_tool(case_fold=...)` in `Run(tools)`, compiled"),
+    Peer(INTERPRETED, "", "the same, without a compiler"),
     Peer("agent-watchdog", "0.1.5", "`record_tool_call` after it, in `watch`"),
     Peer("agentguard47", "2.0.0", "`LoopGuard().check` before it"),
     Peer("agentcap-guard", "0.1.0", "`cap.check` before it, in `budget`"),
@@ -61,21 +64,34 @@ def python_of(folder: Path, peer: Peer) -> Path:
     return where / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
+def copy_of_ours(folder: Path) -> str:
+    """Copy what the package is built from: the compiler leaves its libraries beside the sources."""
+    for name in ("README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    without = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
+    shutil.copytree(ROOT / "repeatguard_sdk", folder / "repeatguard_sdk", ignore=without)
+    return str(folder)
+
+
 def why_not(folder: Path, peer: Peer) -> str:
     """Make a guard's environment, unless it is there, and say why that could not be done."""
     if peer.name == FLOOR:
         return ""
     python = python_of(folder, peer)
     done = python.parent.parent / f"installed-{peer.version}"
-    if done.exists() and peer.name != OURS:
+    ours = peer.name in (OURS, INTERPRETED)
+    if done.exists() and not ours:
         return ""
     if not python.exists():
         venv.create(python.parent.parent, with_pip=True)
-    what = [str(ROOT)] if peer.name == OURS else [f"{peer.name}=={peer.version}"]
-    # From this tree as it is now, whatever the environment had before.
-    again = ["--force-reinstall"] if peer.name == OURS else []
-    command = [str(python), "-m", "pip", "install", "--quiet", *again, *what]
-    pip = subprocess.run(command, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as copied:
+        what = [copy_of_ours(Path(copied))] if ours else [f"{peer.name}=={peer.version}"]
+        # From this tree as it is now, whatever the environment had before.
+        again = ["--force-reinstall"] if ours else []
+        compiled = {"HATCH_BUILD_HOOK_ENABLE_MYPYC": "1"} if peer.name == OURS else {}
+        command = [str(python), "-m", "pip", "install", "--quiet", *again, *what]
+        env = {**os.environ, **compiled}
+        pip = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if pip.returncode:
         return "needs another Python" if "Requires-Python" in pip.stderr else "pip fails on it"
     done.touch()
@@ -92,7 +108,7 @@ def measured(folder: Path, peer: Peer, calls: int) -> dict[str, Any] | None:
     command = [str(python_of(folder, peer)), str(WORKER.resolve())]
     with tempfile.TemporaryDirectory(dir=folder) as home:
         done = subprocess.run(
-            [*command, peer.name, str(calls)],
+            [*command, OURS if peer.name == INTERPRETED else peer.name, str(calls)],
             env={**kept, "PYTHONDONTWRITEBYTECODE": "1", "HOME": home},
             cwd=home,
             capture_output=True,
@@ -167,7 +183,11 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=1_000)
     parser.add_argument("--only", nargs="+", help="beside the floor and ours")
     asked = parser.parse_args()
-    peers = [each for each in PEERS if not asked.only or each.name in (FLOOR, OURS, *asked.only)]
+    peers = [
+        each
+        for each in PEERS
+        if not asked.only or each.name in (FLOOR, OURS, INTERPRETED, *asked.only)
+    ]
     if asked.folder:
         asked.folder.mkdir(parents=True, exist_ok=True)
         compare(asked.folder.resolve(), peers, asked.rounds, asked.calls)
