@@ -41,6 +41,7 @@ class Teller:
         toolset: the tools the options are made of.
 
     Attributes:
+        policy: how it is said.
         signals: whether the exit leaves the block by a signal; an adapter ends its framework's loop
             instead.
         recalling: whether past calls are counted: they were said, and reported, when they were made.

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import repeatguard_sdk
+from repeatguard_sdk import audit
 
 PACKAGE = Path(inspect.getfile(repeatguard_sdk)).parent
 TESTS = Path(__file__).parent
@@ -69,6 +70,7 @@ PUT_OFF = {
     ("_default_sink", f"{TOP}.sinks.sqlite"),
 }
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 MAX_LINES = 400
 
 ROW_OF = {
@@ -207,6 +209,26 @@ def test_modules_are_short_and_say_what_they_are(path: Path) -> None:
     """A module has at most 400 lines and begins with a docstring."""
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
     assert ast.get_docstring(SOURCES[path])
+
+
+def compiled_modules() -> list[Path]:
+    """Return the modules of the compiled build, as the project names them."""
+    project = (TESTS.parent / "pyproject.toml").read_text(encoding="utf-8")
+    hook = project.partition("[tool.hatch.build.targets.wheel.hooks.mypyc]")[2]
+    names = re.findall(rf'"/{TOP}/(.+\.py)"', hook.partition("mypy-args")[0])
+    assert names
+    return [PACKAGE / name for name in names]
+
+
+def test_what_is_compiled_can_be() -> None:
+    """A compiled module is there, defines nothing public, and no coroutine."""
+    # Compiled classes have no docstrings, and compiled coroutines take no cancellation on 3.13.
+    public = {*repeatguard_sdk.__all__, *audit.__all__}
+    for path in compiled_modules():
+        assert path in SOURCES
+        defined = [node for node in ast.walk(SOURCES[path]) if isinstance(node, DEFINITIONS)]
+        assert not public & {node.name for node in defined}, path
+        assert not any(isinstance(node, ast.AsyncFunctionDef) for node in defined), path
 
 
 def test_public_names_are_sorted() -> None:

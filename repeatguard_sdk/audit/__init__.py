@@ -6,10 +6,9 @@ from repeatguard_sdk.audit._audit import audit_run
 from repeatguard_sdk.audit._declared import load_tools, write_tools
 from repeatguard_sdk.audit._many import POLICIES, audit_files
 from repeatguard_sdk.audit._recorded import Fault, RecordedCall, RecordedRun
-from repeatguard_sdk.audit._run_audit import RunAudit
+from repeatguard_sdk.audit._run_audit import RunAudit, Verdict
 from repeatguard_sdk.audit._tally import AuditReport, PolicyAudit, Sums
 from repeatguard_sdk.audit._tools import AuditTools
-from repeatguard_sdk.audit._walk import Verdict
 
 __all__ = [
     "POLICIES",

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from repeatguard_sdk._policy import Policy
 from repeatguard_sdk.audit._plan import Stretch
 from repeatguard_sdk.audit._recorded import RecordedRun
-from repeatguard_sdk.audit._run_audit import RunAudit
+from repeatguard_sdk.audit._run_audit import RunAudit, Verdict
 from repeatguard_sdk.audit._tools import AuditTools
-from repeatguard_sdk.audit._walk import Verdict, Walk
+from repeatguard_sdk.audit._walk import Walk
 
 
 class Prepared:

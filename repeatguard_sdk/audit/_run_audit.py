@@ -1,12 +1,40 @@
-"""What one policy would have done in one run, as a value."""
+"""What one policy would have done in one run, and in one call, as values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import attrs
 
-from repeatguard_sdk.audit._walk import Ended, Verdict
+from repeatguard_sdk._types import Decision, FindingKind
+
+Ended = Literal["stuck", "finished"]
+
+
+class Verdict(NamedTuple):
+    """What the guard would have done about one call.
+
+    Attributes:
+        number: which call of the run, from 0.
+        tool: its name.
+        decision: what would have been done.
+        finding: what was found, if anything.
+        times: how often, in the detector's unit.
+        noted: whether the model would have got an observation.
+        other: for a call that would not have run: whether the recorded outcome differs from the one
+            that would have been given instead; `None` for an exit and where that is not known.
+        receipt: whether that outcome is the receipt of a write, which live is not done twice.
+    """
+
+    number: int
+    tool: str
+    decision: Decision
+    finding: FindingKind | None
+    times: int
+    noted: bool
+    other: bool | None
+    receipt: bool
 
 
 @attrs.frozen(kw_only=True)

@@ -9,8 +9,7 @@ from typing import Any
 import attrs
 
 from repeatguard_sdk.audit._recorded import Fault
-from repeatguard_sdk.audit._run_audit import RunAudit
-from repeatguard_sdk.audit._walk import Verdict
+from repeatguard_sdk.audit._run_audit import RunAudit, Verdict
 
 _MAX_FAULTS = 100
 

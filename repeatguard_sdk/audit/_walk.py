@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._calling import CallPath
@@ -20,36 +20,10 @@ from repeatguard_sdk._settling import success
 from repeatguard_sdk._telling import Teller
 from repeatguard_sdk._toolset import Toolset
 from repeatguard_sdk._turning import open_turn
-from repeatguard_sdk._types import MISSING, Decision, FindingKind
+from repeatguard_sdk._types import MISSING
 from repeatguard_sdk.audit._plan import PlannedCall, PlannedStep, Steps
 from repeatguard_sdk.audit._recorded import Happening
-
-Ended = Literal["stuck", "finished"]
-
-
-class Verdict(NamedTuple):
-    """What the guard would have done about one call.
-
-    Attributes:
-        number: which call of the run, from 0.
-        tool: its name.
-        decision: what would have been done.
-        finding: what was found, if anything.
-        times: how often, in the detector's unit.
-        noted: whether the model would have got an observation.
-        other: for a call that would not have run: whether the recorded outcome differs from the one
-            that would have been given instead; `None` for an exit and where that is not known.
-        receipt: whether that outcome is the receipt of a write, which live is not done twice.
-    """
-
-    number: int
-    tool: str
-    decision: Decision
-    finding: FindingKind | None
-    times: int
-    noted: bool
-    other: bool | None
-    receipt: bool
+from repeatguard_sdk.audit._run_audit import Ended, Verdict
 
 
 class Walk:
