@@ -72,10 +72,14 @@ class FirstCalls:
             What to settle it with, or a call that has its answer. For one that the full way has to
             look at: its identity, or `None` if that is not known yet, as for a call with an id.
         """
+        if _call_id() is not None or self._reporter.following.waits:
+            return None
         known = self._known.get(tool)
         if known is None:
+            if self._engine.mode_of(tool.spec) == "off":
+                return None
             known = self._engine.meet(tool)
-        if not known.short or _call_id() is not None or self._reporter.following.waits:
+        if not known.short:
             return None
         key_of = known.key
         try:

@@ -357,6 +357,22 @@ def test_the_order_of_the_options() -> None:
     assert observation.options[1].text == "ask_user: Do ask_user."
 
 
+def test_a_call_that_is_not_guarded_changes_nothing_of_what_is_offered() -> None:
+    """A tool whose mode is off is as new to the run after a call of it as before."""
+    offered: list[Any] = []
+    for calls in (0, 1):
+        shop = Shop()
+        shop.add("peek", mode="off")
+        with shop.run() as run:
+            for _ in range(calls):
+                shop.peek("a")
+            shop.get_order("a")
+            shop.get_order("a")
+            (observation,) = run.observations()
+        offered.append([(option.kind, option.tool) for option in observation.options])
+    assert offered[0] == offered[1]
+
+
 def test_nothing_in_context_is_not_offered() -> None:
     """Where no other result found something, the list begins with the ends."""
     shop = Shop(get_customer=[])
