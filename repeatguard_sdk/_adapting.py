@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repeatguard_sdk._awaiting import call_awaited
 from repeatguard_sdk._hosted import HostedCall
 from repeatguard_sdk._named_calls import NamedCalls
 from repeatguard_sdk._observation import Observation
-from repeatguard_sdk._recalling import PastCall, recall
 from repeatguard_sdk._registry import Tool
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._recalling import PastCall
 
 
 class AdaptedCalls(NamedCalls):
@@ -95,6 +97,8 @@ class AdaptedCalls(NamedCalls):
             calls: what came of each call since the user last spoke, oldest first.
         """
         self._check_open("recall")
+        from repeatguard_sdk._recalling import recall  # For adapters only.
+
         self._teller.recalling = True
         try:
             recall(self, calls)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import TYPE_CHECKING
 
-from repeatguard_sdk._event import EventSink
+if TYPE_CHECKING:
+    from repeatguard_sdk._event import EventSink
 
 EVENTS_VARIABLE = "REPEATGUARD_EVENTS"
 _LOG = logging.getLogger("repeatguard_sdk")

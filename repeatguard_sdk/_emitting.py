@@ -7,17 +7,22 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from repeatguard_sdk._event import Event, EventSink
 from repeatguard_sdk._forking import watch_forks
 from repeatguard_sdk._types import is_sequence
 
 QUEUE_LIMIT = 10_000
 _IDLE_SECONDS = 1.0
 
-GivenSink = EventSink | Callable[[Event], Any]
-Waiting = tuple[contextvars.Context, Event]
+if TYPE_CHECKING:
+    from repeatguard_sdk._event import Event, EventSink
+
+    GivenSink: TypeAlias = EventSink | Callable[[Event], Any]
+    Waiting: TypeAlias = tuple[contextvars.Context, Event]
+else:
+    # Events are loaded with the first one: many runs have no sink.
+    GivenSink = Waiting = Any
 
 
 class Emitter(Protocol):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from repeatguard_sdk._admission import Admission
-from repeatguard_sdk._event import FollowUp, RepeatEvent
 from repeatguard_sdk._types import NextStep
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._event import FollowUp, RepeatEvent
 
 _MAX_OPEN = 256
 
@@ -70,6 +73,8 @@ class Following:
             ]
             self._open = [waiting for waiting, did in judged if did is None]
             self.waits = bool(self._open)
+        from repeatguard_sdk._event import FollowUp  # As in `_reporting`.
+
         for waiting, did in judged:
             if did is not None:
                 self._emit(FollowUp(event=waiting.event, did=did))

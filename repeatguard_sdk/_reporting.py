@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._call import BUDGET_SPENT, identical_cause
 from repeatguard_sdk._canonical import digest
 from repeatguard_sdk._default_sink import default_sink
 from repeatguard_sdk._emitting import Emitter, GivenSink, emitter
-from repeatguard_sdk._event import FollowUp, GuardWarning, RepeatEvent, RunRecord
 from repeatguard_sdk._following import Following
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._text import quote
 from repeatguard_sdk._types import MISSING, NextStep, Reason, SuspectedCause
+
+if TYPE_CHECKING:
+    from repeatguard_sdk._event import FollowUp, RepeatEvent
 
 _PREVIEW = 200
 _READ_FOR_CAUSE = 2_000
@@ -113,6 +115,9 @@ class Reporter:
             self.following.begin(event, call)
 
     def _event(self, call: Admission, result: Any, style: str) -> RepeatEvent:
+        # Imported here, as the other events: a run without a sink has none.
+        from repeatguard_sdk._event import RepeatEvent
+
         finding, entry, spec = call.finding, call.entry, call.tool.spec
         return RepeatEvent(
             run_id=self._run_id,
@@ -190,6 +195,8 @@ class Reporter:
         if self._log_too:
             _LOG.warning("%s: %s", tool or "the run", what)
         if self._sink is not None:
+            from repeatguard_sdk._event import GuardWarning
+
             self._sink.emit(
                 GuardWarning(run_id=self._run_id, at=self._now(), tool=tool, what=what, fault=fault)
             )
@@ -203,6 +210,8 @@ class Reporter:
         """Send what followed the last interventions, and the record of the run."""
         if self._sink is None:
             return
+        from repeatguard_sdk._event import RunRecord
+
         self.conclude("answered" if reason in ("completed", "finished") else "ended")
         tools = ledger.tools.values()
         self._sink.emit(

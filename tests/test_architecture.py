@@ -64,6 +64,9 @@ PUT_OFF = {
     ("_reviewing", f"{TOP}.detectors.asked_again"),
     ("_reviewing", f"{TOP}._slot"),
     ("_observation", f"{TOP}._wording"),
+    ("_reporting", f"{TOP}._event"),
+    ("_following", f"{TOP}._event"),
+    ("_adapting", f"{TOP}._recalling"),
     ("_reporting", f"{TOP}._suspicion"),
     ("_speaking", f"{TOP}._wording"),
     ("cli", f"{TOP}.report.as_html"),
@@ -239,7 +242,7 @@ def test_public_names_are_sorted() -> None:
 def test_names_that_load_late_are_listed() -> None:
     """What few programs name is loaded when it is named, and `dir` tells of it all the same."""
     program = (
-        "import sys, repeatguard_sdk as made; early = {'_slot', '_wording', 'hashlib'}; "
+        "import sys, repeatguard_sdk as made; early = {'_slot', '_wording', '_event', 'hashlib'}; "
         "assert not early & {name.rpartition('.')[2] for name in sys.modules}; "
         "assert {*made.__all__} <= {*dir(made)}; "
         "assert made.Slot is made.Slot and 'Slot' in vars(made)"
