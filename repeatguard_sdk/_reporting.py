@@ -15,7 +15,7 @@ from repeatguard_sdk._following import Following
 from repeatguard_sdk._ledger import Ledger
 from repeatguard_sdk._registry import Tool
 from repeatguard_sdk._text import quote
-from repeatguard_sdk._types import MISSING, NextStep, Reason, SuspectedCause
+from repeatguard_sdk._types import MISSING, NextStep, Reason, SuspectedCause, is_sequence
 
 if TYPE_CHECKING:
     from repeatguard_sdk._event import FollowUp, RepeatEvent
@@ -63,8 +63,10 @@ class Reporter:
 
     Args:
         run_id: goes into every event.
-        sink: where they go; one, or several. Default: where `default_sink` says, if anywhere.
+        sink: where they go; one, several or, as an empty list, none. Default: where `default_sink`
+            says, if anywhere.
         clock: seconds.
+        log_too: whether warnings go to the log though a sink is given; without one they do.
 
     Attributes:
         following: the interventions whose follow-up is awaited.
@@ -75,11 +77,14 @@ class Reporter:
         run_id: str,
         sink: GivenSink | Sequence[GivenSink] | None,
         clock: Callable[[], float],
+        *,
+        log_too: bool = False,
     ) -> None:
         self._run_id = run_id
-        self._log_too = sink is None
         given = default_sink() if sink is None else sink
-        self._sink: Emitter | None = None if given is None else emitter(given)
+        nowhere = given is None or (is_sequence(given) and not given)
+        self._log_too = sink is None or log_too
+        self._sink: Emitter | None = None if given is None or nowhere else emitter(given)
         self.following = Following(self._follow_up)
         self._clock = clock
         self._started = 0.0

@@ -60,8 +60,8 @@ class Run(AdaptedCalls):
         deliver: "queue" keeps observations for `observations` and `messages`; "result" appends
             them to a result that is text. Those about another result, and about an error, wait in
             the queue all the same: call `messages` too.
-        events: a sink, a function that takes events, or a list of these. Default: the SQLite file that
-            `REPEATGUARD_EVENTS` names, if it is set.
+        events: a sink, a function that takes events, or a list of these, an empty one for none. Default:
+            the SQLite file that `REPEATGUARD_EVENTS` names, if it is set.
         memory: what a run before this one left, for work that is taken up again.
         registry: where tools are looked up by name.
         clock: seconds; default: `time.time`.

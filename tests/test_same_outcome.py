@@ -311,6 +311,16 @@ def test_json_text_of_a_value_is_as_empty_as_the_value(value: Any) -> None:
     assert found_nothing(json.dumps(value), spec_of(plain)) == found_nothing(value, spec_of(plain))
 
 
+@given(st.text(alphabet='[] \t\n\r\u00a0\u3000,1a"', max_size=8))
+def test_a_list_is_as_empty_as_json_says(text: str) -> None:
+    """A text that begins as a list found nothing where JSON reads an empty one, and nowhere else."""
+    try:
+        nothing = json.loads(f"[{text}".strip()) == []
+    except ValueError:
+        nothing = False
+    assert nothing == found_nothing(f"[{text}", spec_of(plain))
+
+
 @given(st.integers() | st.floats() | st.booleans())
 def test_numbers_are_never_empty(value: Any) -> None:
     """Zero is an answer."""

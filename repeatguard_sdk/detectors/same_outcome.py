@@ -33,6 +33,7 @@ _NOTHING = (
     rf"|empty\s+(?:{_THINGS}|list|response|string)|\(?empty [\w]+\)?|n/a|null)\W*"
 )
 
+_JSON_SPACES: Final = " \t\n\r"
 _HOLDS_NOTHING = re.compile(r"\[\s*\]|^\{\s*\}")
 
 # How a text that says "nothing" may begin: no, nothing, none, null, not, n/a, zero, 0, empty.
@@ -98,7 +99,10 @@ def _is_empty_text(text: str) -> bool:
         return True
     if not may_be_nothing(text):
         return False
-    if text[0] in "[{" or text == "null":
+    if text[0] == "[":
+        # As JSON has it, without reading the list: many results are one.
+        return text[-1] == "]" and not text[1:-1].strip(_JSON_SPACES)
+    if text[0] == "{" or text == "null":
         if text[0] == "{" and _HOLDS_NOTHING.search(text) is None:
             # Most objects hold no empty list, and need no parsing to tell.
             return False

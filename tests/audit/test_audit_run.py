@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from audit_cases import POLICIES, audited, differing, live, recorded_runs
-from repeatguard_sdk import Policy, ToolSpec, guarded_tool
+from repeatguard_sdk import Policy, ToolSpec, _default_sink, guarded_tool
 from repeatguard_sdk._spec import find_record
 from repeatguard_sdk.audit import AuditTools, RecordedCall, RecordedRun, _tools, audit_run
 from repeatguard_sdk.exceptions import ToolDeclarationError
@@ -130,6 +130,16 @@ def test_it_is_a_pure_function() -> None:
     assert before == repr(run)
     assert ["replay", "exit"] == [verdict.decision for verdict in first.verdicts]
     assert ("stuck", 3, {"look_up": 3}) == (first.ended, first.walked, first.calls)
+
+
+def test_what_it_finds_is_no_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It happened in no run: the file that takes the events of runs is left alone."""
+    monkeypatch.setattr(_default_sink, "_sinks", {})
+    monkeypatch.setenv("REPEATGUARD_EVENTS", str(tmp_path / "events.db"))
+    call = RecordedCall("look_up", {"word": "loop"}, "no entry")
+    found = audit_run(RecordedRun("r1", [call._replace(turn=turn) for turn in range(3)]))
+    assert ["replay", "exit"] == [verdict.decision for verdict in found.verdicts]
+    assert {} == _default_sink._sinks
 
 
 def test_a_replay_that_would_have_been_wrong_is_seen() -> None:
