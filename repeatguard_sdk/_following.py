@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from repeatguard_sdk._admission import Admission
 from repeatguard_sdk._types import NextStep
@@ -34,13 +34,13 @@ class Following:
     """The interventions of one run whose follow-up is not known yet.
 
     Args:
-        emit: takes each follow-up as soon as it is known.
+        emit: takes each follow-up as soon as it is known; `None` for nobody.
 
     Attributes:
         waits: whether there is any; read on every call.
     """
 
-    def __init__(self, emit: Callable[[FollowUp], None]) -> None:
+    def __init__(self, emit: Callable[[FollowUp], Any] | None) -> None:
         self._emit = emit
         # Protects `_open`: calls of one run may be made in several threads.
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class Following:
         from repeatguard_sdk._event import FollowUp  # As in `_reporting`.
 
         for waiting, did in judged:
-            if did is not None:
+            if did is not None and self._emit is not None:
                 self._emit(FollowUp(event=waiting.event, did=did))
 
 

@@ -18,7 +18,7 @@ from repeatguard_sdk._text import quote
 from repeatguard_sdk._types import MISSING, NextStep, Reason, SuspectedCause, is_sequence
 
 if TYPE_CHECKING:
-    from repeatguard_sdk._event import FollowUp, RepeatEvent
+    from repeatguard_sdk._event import RepeatEvent
 
 _PREVIEW = 200
 _READ_FOR_CAUSE = 2_000
@@ -85,7 +85,7 @@ class Reporter:
         nowhere = given is None or (is_sequence(given) and not given)
         self._log_too = sink is None or log_too
         self._sink: Emitter | None = None if given is None or nowhere else emitter(given)
-        self.following = Following(self._follow_up)
+        self.following = self._new_following()
         self._clock = clock
         self._started = 0.0
         self._interventions = 0
@@ -157,15 +157,15 @@ class Reporter:
             self.following.saw_call(call)
         except Exception:
             # A key that cannot be compared; what followed stays unknown.
-            self.following = Following(self._follow_up)
+            self.following = self._new_following()
+
+    def _new_following(self) -> Following:
+        # Not a method of this reporter, which would then be freed by the collector only.
+        return Following(None if self._sink is None else self._sink.emit)
 
     def conclude(self, did: NextStep) -> None:
         """Take note that the model answered, or that the run is at its end."""
         self.following.conclude(did)
-
-    def _follow_up(self, follow_up: FollowUp) -> None:
-        if self._sink is not None:
-            self._sink.emit(follow_up)
 
     def warn_uncountable(self, tool: Tool, why: str) -> None:
         """Say, once a tool, that a call of it cannot be compared."""

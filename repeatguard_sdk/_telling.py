@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from repeatguard_sdk._admission import UNREAD, Admission
@@ -64,7 +64,7 @@ class Teller:
         self._reporter = reporter
         self._toolset = toolset
         self._deliver = deliver
-        self._tell = functools.partial(facts_about, self)
+        self._tell: Callable[[Any], Any] | None = None
         self.signals = on_stuck != "flag"
         self.recalling = False
         # Calls of which there is something to say, and what had no place beside its call. Bounded: a
@@ -132,23 +132,24 @@ class Teller:
             return
         if self.recalling:
             return
-        engine = self._engine
-        speaks = call.finding is not None and not call.silent
-        speaks = speaks and call.mode in ("enforce", "advise")
-        # An exit speaks through its outcome, unless the model gets to read on.
-        if call.decision == "exit" and self.signals:
-            speaks = False
         if call.finding is None and call.would == "join":
             return
         if call.kept is UNREAD:
-            with engine.lock:
+            with self._engine.lock:
                 call.kept = result_of(call.entry)
         style = ""
-        if speaks:
+        if self.speaks_of(call):
             self.say_of(call)
             self._queue_up(call)
             style = self._style
         self._reporter.intervention(call, result=call.kept, style=style)
+
+    def speaks_of(self, call: Admission) -> bool:
+        """Tell whether there is anything to say of a call to the model."""
+        if call.finding is None or call.silent or call.mode not in ("enforce", "advise"):
+            return False
+        # An exit speaks through its outcome, unless the model gets to read on.
+        return call.decision != "exit" or not self.signals
 
     def say_of(self, call: Admission) -> None:
         """Say that there is something to say of a call; the observation is made when it is read."""
@@ -158,6 +159,9 @@ class Teller:
             note_facts(call, answered=ledger.answered.get(call.fact, 0))
         else:
             note_facts(call, answered=0)
+        if self._tell is None:
+            # Made when it is needed: with it the teller is no more freed as soon as it is let go.
+            self._tell = functools.partial(facts_about, self)
         call.tell = self._tell
         self._newest = call
 

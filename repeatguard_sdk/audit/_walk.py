@@ -40,8 +40,10 @@ class Walk:
         engine = Engine(policy, None, lambda tool, why: None, Ledger())
         toolset = Toolset(None, Registry())
         self._engine = engine
-        self._teller = Teller(self, engine, reporter, toolset, "flag", "queue")
-        self._path = CallPath(self, engine, reporter, self._teller)
+        # There is no run, and nobody is told anything: it all happened long ago.
+        self._teller = Teller(None, engine, reporter, toolset, "flag", "queue")
+        self._teller.recalling = True
+        self._path = CallPath(None, engine, reporter, self._teller)
         self._firsts = self._path.firsts
         self._shared_ids = shared_ids
         self._turn: int | None = None
@@ -61,12 +63,10 @@ class Walk:
                 continue
             if step.recorded.turn != self._turn:
                 self._turn = step.recorded.turn
-                found = open_turn(self._engine, MISSING, ())
-                if found is not None:
-                    self._teller.report(found)
+                open_turn(self._engine, MISSING, ())
             admission = self._take(step)
             if admission is not None:
-                verdict = _judge(step, admission)
+                verdict = self._judge(step, admission)
                 if verdict is not None:
                     yield verdict
             if self._engine.ended is not None:
@@ -116,7 +116,6 @@ class Walk:
                 self._path.returned(first, tool, (), arguments, result)
                 return self._newest_admission()
             if isinstance(first, Admission):
-                self._teller.report(first)
                 return first
             identity = first
         return self._in_full(step, arguments, identity)
@@ -129,22 +128,25 @@ class Walk:
         admission = self._path.admit(tool, (), arguments, None, identity)
         if admission is None:
             self._path.passed_by(tool)
-        elif not admission.executed:
-            if admission.waiter is None:
-                self._teller.report(admission)
-        elif step.error is not None:
+        elif admission.executed:
+            self._settle(admission, step, arguments)
+        return admission
+
+    def _settle(
+        self, admission: Admission, step: PlannedCall, arguments: Mapping[str, Any]
+    ) -> None:
+        if step.error is not None:
             self._path.failed(admission, scripted_error(step.error))
         elif step.result is MISSING:
             # The transcript ends before it: as if it had been killed.
             self._engine.abandon(admission)
         else:
-            self._path.returned(admission, tool, (), arguments, step.result)
-        return admission
+            self._path.returned(admission, step.tool, (), arguments, step.result)
 
     def _refused(self, step: PlannedCall) -> Admission:
         arguments, recorded = step.arguments, step.recorded
         given = {"arguments": arguments} if isinstance(arguments, str) else arguments
-        admission = count_refused(
+        return count_refused(
             self._engine,
             step.tool,
             recorded.tool,
@@ -153,30 +155,27 @@ class Walk:
             denied=False,
             call_id=recorded.call_id,
         )
-        self._teller.report(admission)
-        return admission
+
+    def _judge(self, step: PlannedCall, call: Admission) -> Verdict | None:
+        finding = call.finding
+        if finding is None and (
+            call.decision == "execute" or (call.decision == "refuse" and step.recorded.refused)
+        ):
+            return None
+        return Verdict(
+            step.number,
+            step.recorded.tool,
+            call.decision,
+            None if finding is None else finding.kind,
+            call.count if finding is None else finding.count,
+            self._teller.speaks_of(call) and call.decision != "exit",
+            _differs(step, call),
+            call.tool.spec.effect in ("write", "final"),
+        )
 
     def _newest_admission(self) -> Admission | None:
         last = self._path.last
         return None if isinstance(last, tuple) else last
-
-
-def _judge(step: PlannedCall, call: Admission) -> Verdict | None:
-    finding = call.finding
-    if finding is None and (
-        call.decision == "execute" or (call.decision == "refuse" and step.recorded.refused)
-    ):
-        return None
-    return Verdict(
-        step.number,
-        step.recorded.tool,
-        call.decision,
-        None if finding is None else finding.kind,
-        call.count if finding is None else finding.count,
-        call.tell is not None and call.decision != "exit",
-        _differs(step, call),
-        call.tool.spec.effect in ("write", "final"),
-    )
 
 
 def _differs(step: PlannedCall, call: Admission) -> bool | None:

@@ -53,7 +53,9 @@ def _files(folder: Path) -> dict[str, Path]:
 def main() -> None:
     """Print a table."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-    gc.set_threshold(100_000)  # as in the processes that the audit starts
+    # As in the processes that the audit starts.
+    gc.freeze()
+    gc.set_threshold(100_000)
     with tempfile.TemporaryDirectory() as folder:
         for kind, path in _files(Path(folder)).items():
             rates = []
