@@ -44,6 +44,7 @@ class _TooBig(Exception):
     """The value passed its byte budget while it was measured."""
 
 
+# The collector need not look into it: a copy of a result does not lead back here.
 @mypyc_attr(acyclic=True)
 class Stored:
     """A result kept for a replay.

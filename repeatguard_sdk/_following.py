@@ -73,10 +73,10 @@ class Following:
             ]
             self._open = [waiting for waiting, did in judged if did is None]
             self.waits = bool(self._open)
-        from repeatguard_sdk._event import FollowUp  # As in `_reporting`.
-
         for waiting, did in judged:
             if did is not None and self._emit is not None:
+                from repeatguard_sdk._event import FollowUp  # As in `_reporting`.
+
                 self._emit(FollowUp(event=waiting.event, did=did))
 
 

@@ -25,6 +25,7 @@ def guarded_call(tool: Tool, wrapped: Any, instance: Any, args: Any, kwargs: Any
             run.passed_by(tool)
     if instance is None and args and tool.spec.receiver is not None:
         wrapped, args = without_receiver(wrapped, args)
+    # Both say the same: where the class is known, compiled code calls the method without a look-up.
     if isinstance(guard, CallPath):
         return guard.call(tool, wrapped, args, kwargs)
     return guard.call(tool, wrapped, args, kwargs)

@@ -250,6 +250,16 @@ def test_names_that_load_late_are_listed() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_a_run_without_a_sink_loads_no_events() -> None:
+    """Whoever keeps no events does not pay for their classes."""
+    program = (
+        "import sys; from repeatguard_sdk import Registry, Run\n"
+        "with Run(registry=Registry()) as run: run.user_message()\n"
+        "assert 'repeatguard_sdk._event' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.parametrize("name", repeatguard_sdk.__all__)
 def test_public_names_are_documented(name: str) -> None:
     """Every public name is there and says what it is."""
